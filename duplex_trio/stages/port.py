@@ -1,0 +1,167 @@
+"""The seam between sessions and compute: requests, outputs, and the `Stage` and `StageStream` ABCs.
+
+A *stage* is one model runtime. A *request* is a life on it: opened once, fed any number of units, and ended by the stage
+(its last output has `finished`), by a failure, or by an abort. Outputs arrive on the Trio thread in the order in which
+the stage made them, through an `OutputSink`.
+
+Flow control: a request has a *window* of outputs that may be delivered but not yet consumed. A worker does not start new
+work for a request whose window is closed, so a slow consumer pauses its own request and nobody else's. The consumer says
+what it consumed with `StageStream.consumed`. A request whose sink consumes at once (a router that hands on to the next
+stage) uses the default unlimited window.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from attrs import Factory, frozen
+
+if TYPE_CHECKING:
+    import trio
+
+UNLIMITED = 1 << 30
+"""Window of a request whose outputs are consumed as they arrive."""
+
+
+@frozen(kw_only=True)
+class StageRequest:
+    """What a stage is told when a request opens.
+
+    `request_id` is chosen by the caller and unique among the live requests of the stage. `owner` names the session (or
+    other party) in logs and metrics. `params` is the runtime's own parameter object, such as sampling parameters.
+    `resumable` keeps the request open across units after its output finished a segment.
+    """
+
+    request_id: str
+    owner: str = ""
+    params: Any = None
+    resumable: bool = False
+    window: int = UNLIMITED
+
+
+@frozen(kw_only=True)
+class StageOutput:
+    """One output of a stage. `data` is one of the classes in `units`; `metrics` are numbers about producing it."""
+
+    request_id: str
+    data: Any
+    finished: bool = False
+    metrics: Mapping[str, float] = Factory(dict)
+
+
+@frozen(kw_only=True)
+class StageFailed:
+    """The request ended because of an error; nothing follows it.
+
+    `code` is a wire error code (`engine_error`, `engine_dead`, `context_length_exceeded`, ...), `message` is for people.
+    """
+
+    request_id: str
+    code: str
+    message: str
+
+
+@frozen
+class StageStatistics:
+    """Counters of one stage, for health and metrics."""
+
+    name: str
+    live_requests: int
+    queued_commands: int
+    outputs_total: int
+    aborted_total: int
+    failed_total: int
+    alive: bool
+
+
+class OutputSink(ABC):
+    """Receives the outputs of one request, synchronously, on the Trio thread. Must not block."""
+
+    @abstractmethod
+    def deliver(self, output: StageOutput | StageFailed) -> None:
+        """Take one output. An exception fails this request alone."""
+
+
+class StageStream(ABC):
+    """One live request on a stage."""
+
+    request: StageRequest
+
+    @abstractmethod
+    async def submit(self, unit: Any, *, final: bool = False) -> None:
+        """Wait for room, hand one unit to the stage and wait until its thread took it.
+
+        Args:
+            unit: a value of `units` that the stage understands.
+            final: no unit follows; the stage may finish the request.
+
+        Raises:
+            trio.BrokenResourceError: the stage has died or the request was aborted.
+        """
+
+    @abstractmethod
+    def submit_nowait(self, unit: Any, *, final: bool = False) -> None:
+        """Hand on one unit without waiting; for hand-offs whose number the earlier stage bounds.
+
+        Raises:
+            trio.BrokenResourceError: the stage has died or the request was aborted.
+        """
+
+    @abstractmethod
+    def consumed(self, count: int = 1) -> None:
+        """Say that `count` delivered outputs have been used up, which opens the window again. Never blocks."""
+
+    @abstractmethod
+    def abort(self) -> None:
+        """End the request now. Idempotent, never blocks; nothing is delivered to the sink afterwards."""
+
+    @abstractmethod
+    async def wait_released(self) -> None:
+        """Wait until the stage's thread has forgotten the request (finished, failed or aborted)."""
+
+    @property
+    @abstractmethod
+    def outputs(self) -> trio.MemoryReceiveChannel[StageOutput]:
+        """Outputs as a channel, for a stream that was opened without a sink. It ends when the request ends.
+
+        A failure ends the channel too; `failure` then tells what happened.
+        """
+
+    @property
+    @abstractmethod
+    def failure(self) -> StageFailed | None:
+        """The failure that ended this request, if one did."""
+
+    async def aclose(self) -> None:
+        """Abort if still live and wait until the stage has let go."""
+        self.abort()
+        await self.wait_released()
+
+
+class Stage(ABC):
+    """One model runtime, seen from the Trio thread."""
+
+    name: str
+
+    @abstractmethod
+    def open(self, request: StageRequest, sink: OutputSink | None = None) -> StageStream:
+        """Begin a request. Never blocks.
+
+        Args:
+            request: the request; its id must not be live on this stage.
+            sink: takes the outputs; without one they arrive on `StageStream.outputs`.
+
+        Raises:
+            trio.BrokenResourceError: the stage is not running.
+            ValueError: the request id is already live.
+        """
+
+    @abstractmethod
+    def abort(self, request_ids: list[str]) -> None:
+        """Abort several requests at once; unknown ids are skipped. Never blocks."""
+
+    @abstractmethod
+    def statistics(self) -> StageStatistics:
+        """Counters for health and metrics."""

@@ -1,0 +1,460 @@
+"""The thread that carries a stage, and its Trio side.
+
+Theory of operation. `run_stage` enters one thread through `trio.to_thread` and stays in it for the life of the stage, so
+the nursery that runs it owns the thread. Two lanes lead in: *commands* (open, submit) travel through a `SimpleQueue`, which
+also wakes the thread; *control* (abort, stop) is a deque that the thread looks at before every command and before every
+step, so an abort never waits behind queued work. One lane leads out: the thread appends to a deque and asks Trio for one
+`run_sync_soon(drain)` however many items there are; the drain hands each output to its sink synchronously.
+
+Two flags are shared without a lock, each written by one side only: a stream's `aborted` (written here, read by the thread
+to skip commands that the abort overtook) and the counters of its output window.
+
+An exception in a drain would end the whole Trio run, so each sink is called in a guard: a sink that raises loses its own
+request and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import structlog
+import trio
+from attrs import define, field
+
+from duplex_trio.stages.port import (
+    UNLIMITED,
+    OutputSink,
+    Stage,
+    StageFailed,
+    StageOutput,
+    StageRequest,
+    StageStatistics,
+    StageStream,
+)
+from duplex_trio.stages.worker import StageWorker, WorkerContext
+
+log = structlog.get_logger("duplex_trio.stages")
+
+
+class StageLoadError(Exception):
+    """The runtime of a stage could not be started; the cause is chained."""
+
+
+@define(eq=False)
+class _Open:
+    stream: _ThreadStream
+
+
+@define(eq=False)
+class _Submit:
+    stream: _ThreadStream
+    unit: Any
+    final: bool
+    taken: trio.Event | None = None
+
+
+@define(eq=False)
+class _Released:
+    stream: _ThreadStream
+
+
+@define(eq=False)
+class _Taken:
+    event: trio.Event
+
+
+@define(eq=False)
+class _Delivery:
+    stream: _ThreadStream
+    output: StageOutput | StageFailed
+
+
+class _Loaded:
+    pass
+
+
+class _RoomAgain:
+    pass
+
+
+@define(eq=False)
+class _Died:
+    error: BaseException
+
+
+class _ChannelSink(OutputSink):
+    """Feeds `StageStream.outputs`. The channel holds a whole window, so a delivery always finds room."""
+
+    def __init__(self, window: int) -> None:
+        capacity = math.inf if window >= UNLIMITED else window + 1
+        self.send, self.receive = trio.open_memory_channel[StageOutput](capacity)
+
+    def deliver(self, output: StageOutput | StageFailed) -> None:
+        if isinstance(output, StageOutput):
+            self.send.send_nowait(output)
+
+
+class _ThreadStream(StageStream):
+    """One request on a `ThreadStage`. Attributes marked [thread] are written by the stage's thread only."""
+
+    def __init__(self, stage: ThreadStage, request: StageRequest, sink: OutputSink | None) -> None:
+        self.request = request
+        self.aborted = False
+        self.opened = False  # [thread]
+        self.produced = 0  # [thread]
+        self.consumed_count = 0
+        self.released = trio.Event()
+        self._stage = stage
+        self._channel = None if sink is not None else _ChannelSink(request.window)
+        self._sink = sink or self._channel
+        self._failure: StageFailed | None = None
+
+    @property
+    def window_open(self) -> bool:
+        return self.produced - self.consumed_count < self.request.window
+
+    @property
+    def failure(self) -> StageFailed | None:
+        return self._failure
+
+    @property
+    def outputs(self) -> trio.MemoryReceiveChannel[StageOutput]:
+        if self._channel is None:
+            raise ValueError(f"request {self.request.request_id!r} was opened with a sink; it has no channel")
+        return self._channel.receive
+
+    async def submit(self, unit: Any, *, final: bool = False) -> None:
+        self._refuse_if_over()
+        await self._stage.wait_room()
+        self._refuse_if_over()
+        taken = trio.Event()
+        self._stage.post(_Submit(self, unit, final, taken))
+        await taken.wait()
+        self._refuse_if_over()
+
+    def submit_nowait(self, unit: Any, *, final: bool = False) -> None:
+        self._refuse_if_over()
+        self._stage.post(_Submit(self, unit, final))
+
+    def consumed(self, count: int = 1) -> None:
+        was_open = self.window_open
+        self.consumed_count += count
+        if not was_open and not self.aborted:
+            self._stage.wake()
+
+    def abort(self) -> None:
+        self._stage.abort_stream(self)
+
+    async def wait_released(self) -> None:
+        await self.released.wait()
+
+    def _refuse_if_over(self) -> None:
+        if self.aborted or self._failure is not None or not self._stage.alive:
+            raise trio.BrokenResourceError(f"request {self.request.request_id!r} is over")
+
+    def take(self, output: StageOutput | StageFailed) -> None:
+        """Deliver one output to the sink and settle the request when it was the last."""
+        if isinstance(output, StageFailed):
+            self._failure = output
+        if self._sink is not None:
+            self._sink.deliver(output)
+        if isinstance(output, StageFailed) or output.finished:
+            self.settle()
+
+    def settle(self) -> None:
+        """The stage has let go of the request."""
+        if self._channel is not None:
+            self._channel.send.close()
+        self.released.set()
+
+
+class ThreadStage(Stage, WorkerContext):
+    """A stage whose worker lives in one thread; see `run_stage`.
+
+    Args:
+        worker: the runtime; touched by the stage's thread only, once the stage runs.
+        command_limit: how many commands may wait before `StageStream.submit` waits too.
+    """
+
+    def __init__(self, worker: StageWorker, *, command_limit: int = 64) -> None:
+        self.name = worker.name
+        self.alive = False
+        self._worker = worker
+        self._command_limit = command_limit
+        self._streams: dict[str, _ThreadStream] = {}
+        self._commands: SimpleQueue[_Open | _Submit | None] = SimpleQueue()
+        self._aborts: deque[_ThreadStream] = deque()
+        self._stop = False
+        self._outbox: deque[_Delivery | _Released | _Taken | _Loaded | _RoomAgain | _Died] = deque()
+        self._armed = False
+        self._room_wanted = False
+        self._room = trio.lowlevel.ParkingLot()
+        self._loaded = trio.Event()
+        self._ended = trio.Event()
+        self._death: BaseException | None = None
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._live: dict[str, _ThreadStream] = {}  # [thread]
+        self._outputs_total = 0
+        self._aborted_total = 0
+        self._failed_total = 0
+
+    # ------------------------------------------------------------------ Trio side
+
+    def open(self, request: StageRequest, sink: OutputSink | None = None) -> StageStream:
+        """Begin a request; see `Stage.open`."""
+        if not self.alive:
+            raise trio.BrokenResourceError(f"stage {self.name!r} is not running")
+        if request.request_id in self._streams:
+            raise ValueError(f"request {request.request_id!r} is already live on stage {self.name!r}")
+        stream = _ThreadStream(self, request, sink)
+        self._streams[request.request_id] = stream
+        self.post(_Open(stream))
+        return stream
+
+    def abort(self, request_ids: Sequence[str]) -> None:
+        """Abort several requests; see `Stage.abort`."""
+        for request_id in request_ids:
+            stream = self._streams.get(request_id)
+            if stream is not None:
+                self.abort_stream(stream)
+
+    def statistics(self) -> StageStatistics:
+        """Counters for health and metrics."""
+        return StageStatistics(
+            name=self.name,
+            live_requests=len(self._streams),
+            queued_commands=self._commands.qsize(),
+            outputs_total=self._outputs_total,
+            aborted_total=self._aborted_total,
+            failed_total=self._failed_total,
+            alive=self.alive,
+        )
+
+    def post(self, command: _Open | _Submit) -> None:
+        """Put a command behind the others."""
+        self._commands.put(command)
+
+    def wake(self) -> None:
+        """Make the thread look at its lanes again."""
+        self._commands.put(None)
+
+    def abort_stream(self, stream: _ThreadStream) -> None:
+        """Abort one request; nothing reaches its sink any more."""
+        if stream.aborted or self._streams.get(stream.request.request_id) is not stream:
+            return
+        stream.aborted = True
+        self._aborted_total += 1
+        del self._streams[stream.request.request_id]
+        if not self.alive:
+            stream.settle()
+            return
+        self._aborts.append(stream)
+        self.wake()
+
+    async def wait_room(self) -> None:
+        """Wait until fewer than `command_limit` commands wait. Always a checkpoint."""
+        await trio.lowlevel.checkpoint()
+        while self.alive and self._commands.qsize() >= self._command_limit:
+            self._room_wanted = True
+            await self._room.park()
+
+    async def run(self, task_status: trio.TaskStatus[ThreadStage] = trio.TASK_STATUS_IGNORED) -> None:
+        """Carry the stage until cancelled. Use `run_stage`."""
+        self._token = trio.lowlevel.current_trio_token()
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._carry_thread, name=f"stage thread {self.name}")
+                await self._loaded.wait()
+                if self._death is not None:
+                    raise StageLoadError(f"stage {self.name!r} could not be loaded: {self._death}") from self._death
+                self.alive = True
+                task_status.started(self)
+                await self._ended.wait()
+        finally:
+            self.alive = False
+
+    async def _carry_thread(self) -> None:
+        # The thread is never abandoned, so a cancellation must reach it as a command. A sibling task turns the one into
+        # the other: it sleeps until cancelled and then asks the thread to stop.
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._stop_when_cancelled)
+            await trio.to_thread.run_sync(self._thread_main, limiter=trio.CapacityLimiter(1), abandon_on_cancel=False)
+            self._drain()
+            self._loaded.set()
+            self._fail_all("engine_dead", f"stage {self.name!r} has stopped")
+            if self._death is None:
+                self._ended.set()
+            nursery.cancel_scope.cancel()
+
+    async def _stop_when_cancelled(self) -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            self._stop = True
+            self.wake()
+
+    def _drain(self) -> None:
+        self._armed = False
+        for _ in range(len(self._outbox)):
+            item = self._outbox.popleft()
+            match item:
+                case _Delivery(stream, output):
+                    self._take(stream, output)
+                case _Taken(event):
+                    event.set()
+                case _Released(stream):
+                    stream.settle()
+                case _RoomAgain():
+                    self._room.unpark_all()
+                case _Loaded():
+                    self._loaded.set()
+                case _Died(error):
+                    self._death = error
+                    self.alive = False
+                    self._fail_all("engine_dead", f"stage {self.name!r} died: {error}")
+                    self._room.unpark_all()
+        if self._outbox:
+            self._arm()
+
+    def _take(self, stream: _ThreadStream, output: StageOutput | StageFailed) -> None:
+        ended = isinstance(output, StageFailed) or output.finished
+        if stream.aborted:
+            if ended:
+                stream.settle()
+            return
+        self._outputs_total += 1
+        if isinstance(output, StageFailed):
+            self._failed_total += 1
+        if ended:
+            self._streams.pop(stream.request.request_id, None)
+        try:
+            stream.take(output)
+        except Exception:
+            # A drain runs in Trio's own callback: an exception here would end the process with every session in it.
+            log.exception("stage.sink_failed", stage=self.name, request_id=stream.request.request_id)
+            self.abort_stream(stream)
+            if ended:
+                stream.settle()
+
+    def _fail_all(self, code: str, message: str) -> None:
+        streams, self._streams = self._streams, {}
+        for stream in streams.values():
+            failure = StageFailed(request_id=stream.request.request_id, code=code, message=message)
+            self._failed_total += 1
+            try:
+                stream.take(failure)
+            except Exception:
+                log.exception("stage.sink_failed", stage=self.name, request_id=stream.request.request_id)
+                stream.settle()
+        while self._aborts:
+            self._aborts.popleft().settle()
+
+    # ------------------------------------------------------------------ thread side
+
+    def emit(self, output: StageOutput | StageFailed) -> None:
+        """Send one output to the Trio side; see `WorkerContext`."""
+        stream = self._live.get(output.request_id)
+        if stream is None:
+            return
+        stream.produced += 1
+        if isinstance(output, StageFailed) or output.finished:
+            del self._live[output.request_id]
+        self._out(_Delivery(stream, output))
+
+    def window_open(self, request_id: str) -> bool:
+        """Whether the request's consumer has room; see `WorkerContext`."""
+        stream = self._live.get(request_id)
+        return stream is not None and stream.window_open
+
+    def _out(self, item: _Delivery | _Released | _Taken | _Loaded | _RoomAgain | _Died) -> None:
+        self._outbox.append(item)
+        if not self._armed:
+            self._arm()
+
+    def _arm(self) -> None:
+        self._armed = True
+        assert self._token is not None
+        try:
+            self._token.run_sync_soon(self._drain, idempotent=True)
+        except trio.RunFinishedError:
+            self._stop = True
+
+    def _thread_main(self) -> None:
+        try:
+            try:
+                self._worker.load()
+                self._out(_Loaded())
+                self._thread_loop()
+            finally:
+                self._worker.close()
+        except Exception as error:
+            log.exception("stage.died", stage=self.name)
+            self._out(_Died(error))
+
+    def _thread_loop(self) -> None:
+        while True:
+            self._handle_aborts()
+            if self._stop:
+                return
+            self._take_waiting_commands()
+            more = self._worker.step(self)
+            if more or self._aborts or self._stop:
+                continue
+            self._handle(self._commands.get())
+
+    def _take_waiting_commands(self) -> None:
+        while True:
+            try:
+                command = self._commands.get_nowait()
+            except Empty:
+                break
+            self._handle(command)
+        if self._room_wanted:
+            self._room_wanted = False
+            self._out(_RoomAgain())
+
+    def _handle_aborts(self) -> None:
+        while self._aborts:
+            stream = self._aborts.popleft()
+            if self._live.get(stream.request.request_id) is stream:
+                del self._live[stream.request.request_id]
+                self._worker.abort([stream.request.request_id])
+                self._out(_Released(stream))
+            # A stream that was never opened here is released when its `_Open` is skipped.
+
+    def _handle(self, command: _Open | _Submit | None) -> None:
+        if self._aborts:
+            self._handle_aborts()
+        match command:
+            case _Open(stream):
+                if stream.aborted:
+                    self._out(_Released(stream))
+                else:
+                    stream.opened = True
+                    self._live[stream.request.request_id] = stream
+                    self._worker.open(stream.request, self)
+            case _Submit(stream, unit, final, taken):
+                if self._live.get(stream.request.request_id) is stream:
+                    self._worker.submit(stream.request.request_id, unit, final, self)
+                if taken is not None:
+                    self._out(_Taken(taken))
+            case None:
+                pass
+
+
+async def run_stage(
+    stage: ThreadStage, *, task_status: trio.TaskStatus[ThreadStage] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Carry a stage until cancelled; `task_status.started` fires when its runtime is loaded.
+
+    A runtime that breaks later fails all of its live requests with `engine_dead`; the stage then stays up, not alive, so
+    that whoever owns it can report that.
+
+    Raises:
+        StageLoadError: the runtime could not be loaded.
+    """
+    await stage.run(task_status)

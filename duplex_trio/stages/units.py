@@ -1,0 +1,120 @@
+"""The values that travel into and out of stages.
+
+Sound is mono `float32` in [-1, 1] as a one-dimensional numpy array; its rate is stated by each class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from attrs import Factory, frozen
+
+Pcm = npt.NDArray[np.float32]
+"""Mono samples in [-1, 1], shape (n,)."""
+
+
+@frozen(eq=False)
+class VadFrames:
+    """Input of a voice-activity stage: 16 kHz sound whose length is a multiple of 512 samples (32 ms)."""
+
+    pcm: Pcm
+
+
+@frozen(eq=False)
+class VadScores:
+    """Output of a voice-activity stage: one speech probability for each 512-sample frame, in order."""
+
+    probabilities: npt.NDArray[np.float32]
+
+
+@frozen(eq=False, kw_only=True)
+class SpeechSegment:
+    """Input of a recognition stage: 16 kHz sound to transcribe as a whole.
+
+    `partial` asks for a quick hypothesis of speech that goes on; the stage may drop a partial that a newer unit of the
+    same request supersedes, and does finals before partials.
+    """
+
+    pcm: Pcm
+    partial: bool = False
+    language: str | None = None
+
+
+@frozen(kw_only=True)
+class Transcript:
+    """Output of a recognition stage. `text` is empty when the sound held no speech.
+
+    `no_speech_probability` is in [0, 1]; `average_log_probability` is the mean natural-log probability of a token.
+    """
+
+    text: str
+    partial: bool
+    duration_s: float
+    no_speech_probability: float = 0.0
+    average_log_probability: float = 0.0
+
+
+@frozen(kw_only=True)
+class ChatMessage:
+    """One message of a prompt, with plain text content."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str
+
+
+@frozen(kw_only=True)
+class ChatPrompt:
+    """Input of a language-model stage: a conversation to continue with one assistant message."""
+
+    messages: Sequence[ChatMessage]
+    tools: Sequence[Mapping[str, Any]] = ()
+
+
+@frozen(kw_only=True)
+class GenerationParams:
+    """Sampling of one language-model request; a `None` leaves the model profile's value in force."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    repetition_penalty: float | None = None
+    max_tokens: int | None = None
+    stop: Sequence[str] = ()
+    seed: int | None = None
+    ignore_eos: bool = False
+    extra: Mapping[str, Any] = Factory(dict)
+
+
+@frozen(kw_only=True)
+class TextDelta:
+    """Output of a language-model stage: the text generated since the last one (may be empty on the last).
+
+    On the last delta `finish_reason` is `stop`, `length` or `abort`; the token counts are totals of the request.
+    """
+
+    text: str
+    finish_reason: str | None = None
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+
+
+@frozen(kw_only=True)
+class Clause:
+    """Input of a synthesis stage: text to be spoken in one breath. `speed` is a factor, 1.0 as the voice was made."""
+
+    text: str
+    voice: str | None = None
+    speed: float = 1.0
+
+
+@frozen(eq=False, kw_only=True)
+class SpeechChunk:
+    """Output of a synthesis stage: the sound of one clause, and the text it speaks."""
+
+    pcm: Pcm
+    sample_rate_hz: int
+    text: str
