@@ -11,9 +11,12 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import structlog
 from attrs import define, field
 
 from duplex_trio.stages.port import StageFailed, StageOutput, StageRequest
+
+log = structlog.get_logger("duplex_trio.stages")
 
 
 class WorkerContext(ABC):
@@ -26,6 +29,14 @@ class WorkerContext(ABC):
     @abstractmethod
     def window_open(self, request_id: str) -> bool:
         """Whether the consumer of the request has room for more outputs; false for an unknown request."""
+
+
+class UnitRefused(Exception):
+    """A unit that a worker will not process; `code` is the wire error code of the request's failure."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class StageWorker(ABC):
@@ -75,7 +86,8 @@ class _Lane:
 class SerialWorker(StageWorker):
     """A worker that turns one unit at a time into outputs, taking turns between requests.
 
-    Requests whose window is closed are passed over. Subclasses implement `load` and `process`.
+    Requests whose window is closed are passed over. Subclasses implement `load` and `process`. What `process`
+    raises ends the unit's own request: a `UnitRefused` with its code, any other exception with `engine_error`.
     """
 
     def __init__(self) -> None:
@@ -90,6 +102,9 @@ class SerialWorker(StageWorker):
             request: the request that the unit belongs to.
             state: what `new_state` returned for it.
             unit: the unit.
+
+        Raises:
+            UnitRefused: the unit asks for something that this runtime does not offer.
         """
 
     def new_state(self, request: StageRequest) -> Any:
@@ -134,15 +149,33 @@ class SerialWorker(StageWorker):
         self._turns.remove(chosen)
         if lane.units:
             self._turns.append(chosen)
-        values = list(self.process(lane.request, lane.state, unit)) if unit is not None else []
-        for index, value in enumerate(values):
-            last = final and index == len(values) - 1
-            context.emit(StageOutput(request_id=chosen, data=value, finished=last))
-        if final:
-            if not values:
-                context.emit(StageOutput(request_id=chosen, data=None, finished=True))
-            self._lanes.pop(chosen, None)
+        try:
+            self._emit_values(lane, unit, final, context)
+        except UnitRefused as refusal:
+            self._fail(chosen, refusal.code, str(refusal), context)
+        except Exception as error:
+            log.exception("stage.unit_failed", stage=self.name, request_id=chosen, owner=lane.request.owner)
+            self._fail(chosen, "engine_error", f"{type(error).__name__}: {error}", context)
         return self._choose(context) is not None
+
+    def _emit_values(self, lane: _Lane, unit: Any, final: bool, context: WorkerContext) -> None:
+        """Emit each value as soon as it is made; of a final unit the last value carries `finished`."""
+        request_id = lane.request.request_id
+        values = iter(self.process(lane.request, lane.state, unit) if unit is not None else ())
+        if not final:
+            for value in values:
+                context.emit(StageOutput(request_id=request_id, data=value))
+            return
+        held = next(values, None)
+        for value in values:
+            context.emit(StageOutput(request_id=request_id, data=held))
+            held = value
+        context.emit(StageOutput(request_id=request_id, data=held, finished=True))
+        self._lanes.pop(request_id, None)
+
+    def _fail(self, request_id: str, code: str, message: str, context: WorkerContext) -> None:
+        self._lanes.pop(request_id, None)
+        context.emit(StageFailed(request_id=request_id, code=code, message=message))
 
     def _choose(self, context: WorkerContext) -> str | None:
         best: str | None = None
