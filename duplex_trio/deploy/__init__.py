@@ -1,0 +1,21 @@
+"""Deployment files: what they may say (`config`), and how they are read (`loader`).
+
+Imports nothing else of the package.
+"""
+
+from duplex_trio.deploy.config import DeployConfig, DuplexSessionDeploy, SessionMode, StageDeploy
+from duplex_trio.deploy.errors import DeployError, DeployFault, KeyFaultError
+from duplex_trio.deploy.loader import bundled_deployments, load_deploy, with_models
+
+__all__ = [
+    "DeployConfig",
+    "DeployError",
+    "DeployFault",
+    "DuplexSessionDeploy",
+    "KeyFaultError",
+    "SessionMode",
+    "StageDeploy",
+    "bundled_deployments",
+    "load_deploy",
+    "with_models",
+]
