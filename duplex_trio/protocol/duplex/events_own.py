@@ -1,0 +1,234 @@
+"""Tier 3: the events OpenAI has no name for. Only the duplex dialect writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from attrs import Factory, field, frozen
+
+from duplex_trio.protocol.duplex.extension import Playback
+from duplex_trio.protocol.realtime.event_base import (
+    OMIT_NULL,
+    EventKind,
+    RealtimeEvent,
+    ResponseScopedEvent,
+)
+
+
+@frozen(kw_only=True)
+class SessionResumed(RealtimeEvent):
+    """This socket owns the session now; missed events follow. The token is new and secret."""
+
+    type: ClassVar[str] = "session.resumed"
+    kind: ClassVar[EventKind] = EventKind.SESSION
+    tier: ClassVar[int] = 3
+
+    session_id: str
+    session: Mapping[str, Any]
+    attachment_generation: int
+    resume_token: str = field(repr=False)
+
+
+@frozen(kw_only=True)
+class SessionReplaced(RealtimeEvent):
+    """Another socket took the session over; this one, of `attachment_generation`, closes."""
+
+    type: ClassVar[str] = "session.replaced"
+    kind: ClassVar[EventKind] = EventKind.SESSION
+    tier: ClassVar[int] = 3
+
+    session_id: str
+    attachment_generation: int
+
+
+@frozen(kw_only=True)
+class SessionResyncRequired(RealtimeEvent):
+    """Missed events cannot be replayed: there is a gap, or the journal overflowed."""
+
+    type: ClassVar[str] = "session.resync_required"
+    kind: ClassVar[EventKind] = EventKind.SESSION
+    tier: ClassVar[int] = 3
+
+    session_id: str
+    reason: Literal["journal_gap", "journal_overflow"]
+
+
+@frozen(kw_only=True)
+class SessionClosed(RealtimeEvent):
+    """The session was closed by its client or by the server."""
+
+    type: ClassVar[str] = "session.closed"
+    kind: ClassVar[EventKind] = EventKind.TERMINAL
+    tier: ClassVar[int] = 3
+
+    session_id: str
+    reason: str = "closed"
+    event: Mapping[str, Any] = Factory(dict)
+
+
+@frozen(kw_only=True)
+class SessionExpired(RealtimeEvent):
+    """The lease ran out or the stages failed: `disconnect_grace_expired`, `idle_ttl_expired`, ..."""
+
+    type: ClassVar[str] = "session.expired"
+    kind: ClassVar[EventKind] = EventKind.TERMINAL
+    tier: ClassVar[int] = 3
+
+    session_id: str
+    reason: str
+
+
+@frozen(kw_only=True)
+class SessionHeartbeatAck(RealtimeEvent):
+    """The heartbeat arrived and the lease was refreshed."""
+
+    type: ClassVar[str] = "session.heartbeat_ack"
+    kind: ClassVar[EventKind] = EventKind.SESSION
+    tier: ClassVar[int] = 3
+
+    session_id: str
+
+
+@frozen(kw_only=True)
+class TurnEvent(RealtimeEvent):
+    """The answer to a `turn.signal`, with the turn state it led to."""
+
+    type: ClassVar[str] = "turn.event"
+    kind: ClassVar[EventKind] = EventKind.SESSION
+    tier: ClassVar[int] = 3
+
+    session_id: str
+    event: str
+    turn_state: str
+    epoch: int
+
+
+@frozen(kw_only=True)
+class PlaybackRecord:
+    """What an acknowledgement or a truncation did to the playback cursor and to history."""
+
+    type: ClassVar[str] = "playback.acknowledged"
+
+    session_id: str
+    epoch: int
+    item_id: str | None = None
+    played_ms: int
+    committed_ms: int
+    truncate: bool = False
+    playback: Playback
+    history_committed: bool = False
+
+
+@frozen(kw_only=True)
+class PlaybackAcknowledged(RealtimeEvent):
+    """A `playback.ack` or a truncation took effect."""
+
+    type: ClassVar[str] = "playback.acknowledged"
+    kind: ClassVar[EventKind] = EventKind.CONVERSATION
+    tier: ClassVar[int] = 3
+
+    event: PlaybackRecord
+
+
+@frozen(kw_only=True)
+class OverlapDecision(RealtimeEvent):
+    """What to do with input that came during a response; `metadata` has the numbers it rests on."""
+
+    type: ClassVar[str] = "overlap.decision"
+    kind: ClassVar[EventKind] = EventKind.INPUT
+    tier: ClassVar[int] = 3
+
+    session_id: str
+    epoch: int
+    policy: str
+    action: Literal["listen", "barge_in", "drop"]
+    reason: str
+    metadata: Mapping[str, Any] = Factory(dict)
+
+
+@frozen(kw_only=True)
+class SpeakRecord:
+    """Where and why a response began to speak."""
+
+    session_id: str
+    epoch: int
+    model_speak: bool = True
+    stage_metrics: Mapping[str, Mapping[str, Any]] | None = field(default=None, metadata=OMIT_NULL)
+
+
+@frozen(kw_only=True)
+class ResponseSpeak(ResponseScopedEvent):
+    """The response produced its first unit."""
+
+    type: ClassVar[str] = "response.speak"
+    tier: ClassVar[int] = 3
+
+    metadata: SpeakRecord
+
+
+@frozen(kw_only=True)
+class ListenRecord:
+    """Why there is no output: `silence_or_noise`, `model_listen`, `buffering`, `continuation_limit`, ..."""
+
+    session_id: str
+    epoch: int
+    reason: str
+    model_listen: bool | None = field(default=None, metadata=OMIT_NULL)
+    buffering: bool | None = field(default=None, metadata=OMIT_NULL)
+    end_of_turn: bool | None = field(default=None, metadata=OMIT_NULL)
+
+
+@frozen(kw_only=True)
+class ListeningResponse:
+    """The response object of a listen decision; it has an id only when it belongs to a response."""
+
+    object: ClassVar[str] = "realtime.response"
+
+    id: str | None = field(default=None, metadata=OMIT_NULL)
+    status: Literal["listening"] = "listening"
+    metadata: ListenRecord
+
+
+@frozen(kw_only=True)
+class ResponseListen(RealtimeEvent):
+    """The system listens on. Without `response_id` it is a sign of life and closes nothing."""
+
+    type: ClassVar[str] = "response.listen"
+    kind: ClassVar[EventKind] = EventKind.RESPONSE
+    tier: ClassVar[int] = 3
+
+    session_id: str
+    epoch: int
+    response: ListeningResponse
+    response_id: str | None = field(default=None, metadata=OMIT_NULL)
+
+    @classmethod
+    def because(
+        cls,
+        reason: str,
+        *,
+        session_id: str,
+        epoch: int,
+        response_id: str | None = None,
+        model_listen: bool | None = None,
+        buffering: bool | None = None,
+        end_of_turn: bool | None = None,
+        event_id: str = "",
+    ) -> ResponseListen:
+        """The event for one listen decision, tied to `response_id` when that is given."""
+        record = ListenRecord(
+            session_id=session_id,
+            epoch=epoch,
+            reason=reason,
+            model_listen=model_listen,
+            buffering=buffering,
+            end_of_turn=end_of_turn,
+        )
+        return cls(
+            event_id=event_id,
+            session_id=session_id,
+            epoch=epoch,
+            response=ListeningResponse(id=response_id, metadata=record),
+            response_id=response_id,
+        )

@@ -1,0 +1,83 @@
+"""What the duplex dialect adds to OpenAI's events, all of it under the one key `duplex`.
+
+Fields that are None are left out. Times are milliseconds of audio unless the name says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import field, frozen
+
+from duplex_trio.protocol.realtime.event_base import OMIT_NULL
+
+
+@frozen(kw_only=True)
+class Playback:
+    """How far the sound of a response has come: made, sent, played by the client, and counted as heard."""
+
+    generated_ms: int = 0
+    sent_ms: int = 0
+    played_ms: int = 0
+    committed_ms: int = 0
+
+
+@frozen
+class AudioTextMark:
+    """The first `text_chars` characters of the transcript are spoken by `audio_end_ms` of the sound."""
+
+    text_chars: int
+    audio_end_ms: int
+
+
+@frozen(kw_only=True)
+class CommitRecord:
+    """What became of a commit: `empty` input, no response by design, or input heard over a response."""
+
+    is_speech: bool | None = field(default=None, metadata=OMIT_NULL)
+    empty: bool | None = field(default=None, metadata=OMIT_NULL)
+    no_response: bool | None = field(default=None, metadata=OMIT_NULL)
+    overlap_ack: bool | None = field(default=None, metadata=OMIT_NULL)
+    overlap_deferred: bool | None = field(default=None, metadata=OMIT_NULL)
+    response_create_deferred: bool | None = field(default=None, metadata=OMIT_NULL)
+
+
+@frozen(kw_only=True)
+class RequestMetrics:
+    """Milliseconds of server time from the accepted append to the first text and to the first sound."""
+
+    ttft_ms: float | None = field(default=None, metadata=OMIT_NULL)
+    ttfp_ms: float | None = field(default=None, metadata=OMIT_NULL)
+
+
+@frozen(kw_only=True)
+class DuplexExtension:
+    """The value of the key `duplex`.
+
+    `epoch` and `turn_id` are the fence. `cancel_reason` is the precise reason (`client_cancelled`,
+    `barge_in`, `turn_detected`, `output_audio_buffer_clear`), `cancelled_epoch` the epoch that ended with it,
+    `finish_reason` how a completed response ended. For an audio delta, `format` and `sample_rate_hz` describe
+    `delta`, and `audio_duration_ms` is the sound of this response so far, this delta included.
+    `stage_metrics` maps a stage's name to its numbers. `retryable` belongs to errors.
+    """
+
+    session_id: str | None = field(default=None, metadata=OMIT_NULL)
+    epoch: int | None = field(default=None, metadata=OMIT_NULL)
+    turn_id: int | None = field(default=None, metadata=OMIT_NULL)
+    playback: Playback | None = field(default=None, metadata=OMIT_NULL)
+    format: str | None = field(default=None, metadata=OMIT_NULL)
+    sample_rate_hz: int | None = field(default=None, metadata=OMIT_NULL)
+    audio_duration_ms: int | None = field(default=None, metadata=OMIT_NULL)
+    audio_text_marks: tuple[AudioTextMark, ...] | None = field(default=None, metadata=OMIT_NULL)
+    model_speak: bool | None = field(default=None, metadata=OMIT_NULL)
+    end_of_turn: bool | None = field(default=None, metadata=OMIT_NULL)
+    finish_reason: str | None = field(default=None, metadata=OMIT_NULL)
+    cancel_reason: str | None = field(default=None, metadata=OMIT_NULL)
+    cancelled_epoch: int | None = field(default=None, metadata=OMIT_NULL)
+    commit: CommitRecord | None = field(default=None, metadata=OMIT_NULL)
+    deleted: bool | None = field(default=None, metadata=OMIT_NULL)
+    truncated: bool | None = field(default=None, metadata=OMIT_NULL)
+    stage_metrics: Mapping[str, Mapping[str, Any]] | None = field(default=None, metadata=OMIT_NULL)
+    request_metrics: RequestMetrics | None = field(default=None, metadata=OMIT_NULL)
+    retryable: bool | None = field(default=None, metadata=OMIT_NULL)

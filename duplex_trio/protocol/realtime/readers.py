@@ -1,0 +1,130 @@
+"""Strict readers of JSON values. JSON's types are taken as they are: no text for numbers, no numbers for
+booleans.
+
+Each returns the value or raises `ValueError` with a message that says what was expected and what came.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pybase64
+
+MIN_SAMPLE_RATE_HZ = 8_000
+MAX_SAMPLE_RATE_HZ = 192_000
+
+
+def _kind(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a string"
+        case Mapping():
+            return "an object"
+        case Sequence():
+            return "a list"
+    return type(value).__name__
+
+
+def expected(what: str, value: object) -> ValueError:
+    """The error for a value of the wrong kind."""
+    return ValueError(f"expected {what}, got {_kind(value)}")
+
+
+def read_string(value: Any) -> str:
+    """A string, the empty one included."""
+    if type(value) is not str:
+        raise expected("a string", value)
+    return value
+
+
+def read_name(value: Any) -> str:
+    """A string that is not empty."""
+    if not read_string(value):
+        raise ValueError("expected a string that is not empty")
+    return str(value)
+
+
+def read_boolean(value: Any) -> bool:
+    """A JSON boolean."""
+    if type(value) is not bool:
+        raise expected("a boolean", value)
+    return value
+
+
+def read_number(value: Any) -> float:
+    """A finite number."""
+    if type(value) is not int and type(value) is not float:
+        raise expected("a number", value)
+    if not math.isfinite(value):
+        raise ValueError("expected a finite number")
+    return float(value)
+
+
+def read_integer(value: Any) -> int:
+    """An integer, also when written like 3.0."""
+    number = read_number(value)
+    if number != int(number):
+        raise ValueError("expected an integer")
+    return int(value)
+
+
+def read_count(value: Any) -> int:
+    """An integer that is not negative."""
+    count = read_integer(value)
+    if count < 0:
+        raise ValueError("expected an integer that is not negative")
+    return count
+
+
+def read_milliseconds(value: Any) -> int:
+    """A number of milliseconds, cut to an integer; negative ones pass."""
+    return int(read_number(value))
+
+
+def read_position_ms(value: Any) -> int:
+    """A number of milliseconds from a start, cut to an integer, not negative."""
+    position = read_milliseconds(value)
+    if position < 0:
+        raise ValueError("expected a number that is not negative")
+    return position
+
+
+def read_sample_rate(value: Any) -> int | None:
+    """A sample rate in Hz; 0 says that none is declared."""
+    rate = read_integer(value)
+    if rate == 0:
+        return None
+    if not MIN_SAMPLE_RATE_HZ <= rate <= MAX_SAMPLE_RATE_HZ:
+        raise ValueError(f"expected a rate from {MIN_SAMPLE_RATE_HZ} to {MAX_SAMPLE_RATE_HZ} Hz")
+    return rate
+
+
+def read_object(value: Any) -> Mapping[str, Any]:
+    """A JSON object."""
+    if not isinstance(value, Mapping):
+        raise expected("an object", value)
+    return value
+
+
+def read_objects(value: Any) -> tuple[Mapping[str, Any], ...]:
+    """A list of JSON objects."""
+    if type(value) is not list:
+        raise expected("a list", value)
+    return tuple(read_object(element) for element in value)
+
+
+def read_base64(value: Any) -> bytes:
+    """The bytes of strict base64 in the standard alphabet; whitespace may surround but not interrupt it."""
+    text = read_string(value)
+    try:
+        return pybase64.b64decode(text.strip(), validate=True)
+    except ValueError:
+        raise ValueError("expected base64 in the standard alphabet with its padding") from None
