@@ -1,4 +1,4 @@
-"""The door to sound and its formats for everything above the protocol: names of Tier 1, with nothing added."""
+"""The door to sound and its formats for everything above the protocol: Tier 1 names, nothing added."""
 
 from __future__ import annotations
 

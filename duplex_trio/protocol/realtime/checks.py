@@ -1,18 +1,27 @@
 """Checks of single JSON values: each returns the value as the type it promises or raises the wire error.
 
 Every check takes the dotted `param` under which the client finds the fault (`session.audio.output.speed`).
-What the values mean is left to the callers.
+The types are those of `readers.py`; what the values mean is left to the callers.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 import orjson
 
 from duplex_trio.protocol.realtime.errors import RealtimeError
+from duplex_trio.protocol.realtime.readers import (
+    read_boolean,
+    read_integer,
+    read_number,
+    read_object,
+    read_string,
+)
+
+T = TypeVar("T")
 
 MAX_ACCUMULATED_BYTES = 1 << 20
 """Most JSON bytes of a mapping that grows by merging (unknown keys, `extra_body`)."""
@@ -37,9 +46,7 @@ def invalid(value: object, param: str, expected: str, *, code: str = "invalid_va
 
 def text(value: object, param: str, *, code: str = "invalid_value") -> str:
     """Return `value` if it is a string (possibly empty)."""
-    if not isinstance(value, str):
-        raise invalid(value, param, "a string", code=code)
-    return value
+    return _read(read_string, value, param, "a string", code)
 
 
 def name(value: object, param: str) -> str:
@@ -51,9 +58,7 @@ def name(value: object, param: str) -> str:
 
 def flag(value: object, param: str, *, code: str = "invalid_value") -> bool:
     """Return `value` if it is true or false; numbers and strings are refused."""
-    if not isinstance(value, bool):
-        raise invalid(value, param, "true or false", code=code)
-    return value
+    return _read(read_boolean, value, param, "true or false", code)
 
 
 def number(
@@ -67,24 +72,19 @@ def number(
 ) -> float:
     """Return `value` as a finite float in [low, high], or (low, high] with `above`; no booleans."""
     expected = f"a number{_interval(low, high, above)}"
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise invalid(value, param, expected, code=code)
-    try:
-        result = float(value)
-    except OverflowError:
-        raise invalid(value, param, expected, code=code) from None
-    if not math.isfinite(result) or not low <= result <= high or (above and result == low):
+    result = _read(read_number, value, param, expected, code)
+    if not low <= result <= high or (above and result == low):
         raise invalid(value, param, expected, code=code)
     return result
 
 
 def integer(value: object, param: str, *, low: int, high: int, code: str = "invalid_value") -> int:
     """Return `value` as an int in [low, high]; a whole float is taken, a boolean is not."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
-        raise invalid(value, param, f"a whole number{_interval(low, high, False)}", code=code)
-    if not low <= value <= high:
-        raise invalid(value, param, f"a whole number{_interval(low, high, False)}", code=code)
-    return int(value)
+    expected = f"a whole number{_interval(low, high, False)}"
+    result = _read(read_integer, value, param, expected, code)
+    if not low <= result <= high:
+        raise invalid(value, param, expected, code=code)
+    return result
 
 
 def choice(value: object, param: str, allowed: Iterable[str], *, code: str = "invalid_value") -> str:
@@ -97,9 +97,7 @@ def choice(value: object, param: str, allowed: Iterable[str], *, code: str = "in
 
 def mapping(value: object, param: str, *, code: str = "invalid_value") -> Mapping[str, Any]:
     """Return `value` if it is a JSON object."""
-    if not isinstance(value, Mapping):
-        raise invalid(value, param, "an object", code=code)
-    return value
+    return _read(read_object, value, param, "an object", code)
 
 
 def sequence(value: object, param: str) -> list[Any]:
@@ -127,6 +125,13 @@ def json_copy(value: object, param: str, *, max_bytes: int | None = None) -> Any
         message = f"{param} would hold {len(encoded)} bytes of JSON; the most is {max_bytes}."
         raise RealtimeError(code="invalid_value", message=message, param=param)
     return orjson.loads(encoded)
+
+
+def _read(read: Callable[[Any], T], value: object, param: str, expected: str, code: str) -> T:
+    try:
+        return read(value)
+    except (ValueError, OverflowError):
+        raise invalid(value, param, expected, code=code) from None
 
 
 def _interval(low: float, high: float, above: bool) -> str:

@@ -12,12 +12,11 @@ from attrs import evolve, frozen
 
 from duplex_trio.protocol.realtime import checks
 from duplex_trio.protocol.realtime.errors import RealtimeError
+from duplex_trio.protocol.realtime.readers import MAX_SAMPLE_RATE_HZ, MIN_SAMPLE_RATE_HZ, read_sample_rate
 
 Encoding = Literal["pcm16", "pcm_f32le", "g711_ulaw", "g711_alaw", "wav"]
 Direction = Literal["input", "output"]
 
-MIN_SAMPLE_RATE_HZ: Final = 8000
-MAX_SAMPLE_RATE_HZ: Final = 192_000
 DEFAULT_PCM_RATE_HZ: Final = 24_000
 """Rate of PCM that declares none: what OpenAI's `audio/pcm` and `pcm16` mean."""
 G711_RATE_HZ: Final = 8000
@@ -90,9 +89,18 @@ def supported_formats(direction: Direction, *, duplex_names: bool = True) -> lis
     return [name for name in _SPELLINGS if _read(name, direction, duplex_names) is not None]
 
 
-def parse_rate(value: object, param: str) -> int:
-    """Return a declared sample rate in Hz; `bad_event` unless it is a whole number from 8000 to 192000."""
-    return checks.integer(value, param, low=MIN_SAMPLE_RATE_HZ, high=MAX_SAMPLE_RATE_HZ, code="bad_event")
+def parse_rate(value: object, param: str) -> int | None:
+    """Return a declared sample rate in Hz; null and 0 declare none.
+
+    `bad_event` unless it is a whole number from 8000 to 192000.
+    """
+    if value is None:
+        return None
+    try:
+        return read_sample_rate(value)
+    except (ValueError, OverflowError):
+        expected = f"a whole number from {MIN_SAMPLE_RATE_HZ} to {MAX_SAMPLE_RATE_HZ}"
+        raise checks.invalid(value, param, expected, code="bad_event") from None
 
 
 def parse_format(
@@ -117,10 +125,7 @@ def parse_format(
     """
     spelled, own_rate, own_param = _declared(value, param)
     encoding = _named(spelled, direction, param, duplex_names) if spelled is not None else None
-    if rate is not None:
-        rate_hz: int | None = parse_rate(rate, rate_param)
-    else:
-        rate_hz = None if own_rate is None else parse_rate(own_rate, own_param)
+    rate_hz = parse_rate(rate, rate_param) or parse_rate(own_rate, own_param)
     if encoding is None or spelled is None:
         base = current or DEFAULT_FORMAT
         return base if rate_hz is None else evolve(base, sample_rate_hz=rate_hz)
@@ -145,11 +150,6 @@ def wire_format(fmt: AudioFormat) -> dict[str, Any]:
     if not (default_rate_hz(fmt.encoding) == fmt.sample_rate_hz == G711_RATE_HZ):
         rendered["rate"] = fmt.sample_rate_hz
     return rendered
-
-
-def beta_name(fmt: AudioFormat) -> str:
-    """Return the flat name of the beta dialect: `pcm16`, `g711_ulaw` or `g711_alaw`."""
-    return fmt.encoding
 
 
 def is_ga_name(fmt: AudioFormat) -> bool:
