@@ -55,7 +55,7 @@ class AppendAudio(tier1.AppendAudio):
     video_frames: tuple[bytes, ...] = field(
         default=(), metadata=wire(code="invalid_video_frames", read=read_video_frames)
     )
-    hints: AppendHints = NO_HINTS
+    hints: AppendHints = field(default=NO_HINTS, metadata=wire(flat=True))
 
 
 @frozen(kw_only=True)

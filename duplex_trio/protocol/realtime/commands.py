@@ -15,7 +15,7 @@ from duplex_trio.protocol.realtime.fields import wire
 from duplex_trio.protocol.realtime.item_parsing import read_item
 from duplex_trio.protocol.realtime.items import Item
 from duplex_trio.protocol.realtime.readers import (
-    read_base64,
+    read_audio,
     read_count,
     read_name,
     read_object,
@@ -39,7 +39,7 @@ class UpdateSession(RealtimeCommand):
 
     type: ClassVar[str] = "session.update"
 
-    patch: Mapping[str, Any] = field(metadata=wire("session", read=read_object))
+    patch: Mapping[str, Any] = field(metadata=wire(name="session", read=read_object))
 
 
 @frozen(kw_only=True)
@@ -51,7 +51,7 @@ class AppendAudio(RealtimeCommand):
     audio: bytes = field(
         default=b"",
         repr=lambda data: f"<{len(data)} bytes>",
-        metadata=wire("delta", code="bad_audio", read=read_base64),
+        metadata=wire("delta", read=read_audio),
     )
 
 
@@ -84,7 +84,7 @@ class CreateResponse(RealtimeCommand):
 
     type: ClassVar[str] = "response.create"
 
-    options: ResponseCreateOptions = field(default=ResponseCreateOptions(), metadata=wire("response"))
+    options: ResponseCreateOptions = field(default=ResponseCreateOptions(), metadata=wire(name="response"))
 
 
 @frozen(kw_only=True)

@@ -103,9 +103,8 @@ class RealtimeError(Exception):
         self.retryable = retryable
 
     def __str__(self) -> str:
-        """The code, the field at fault when known, and the message."""
-        where = f" at {self.param}" if self.param is not None else ""
-        return f"{self.code}{where}: {self.message}"
+        """The code and the message."""
+        return f"{self.code}: {self.message}"
 
     @property
     def error_class(self) -> ErrorClass:

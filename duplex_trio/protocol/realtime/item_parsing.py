@@ -61,7 +61,7 @@ def _get(
             raise ValueError("missing")
         return read(value)
     except ValueError as error:
-        raise RealtimeError(code, f"{at}{key}: {error}", param=f"{at}{key}") from None
+        raise RealtimeError(code, str(error), param=f"{at}{key}") from None
 
 
 def _text_of_base64(value: Any) -> str:
@@ -101,13 +101,13 @@ def _image_part(source: Mapping[str, Any], at: str) -> InputImagePart:
 
 def _part(value: Any, role: str, at: str) -> ItemPart:
     if not isinstance(value, Mapping):
-        raise RealtimeError("invalid_value", f"{at}: {expected('an object', value)}", param=at)
+        raise RealtimeError("invalid_value", str(expected("an object", value)), param=at)
     allowed = PART_TYPES_BY_ROLE[role]
     kind = value.get("type")
     if kind in ("text", "audio"):
         kind = f"output_{kind}" if role == "assistant" else f"input_{kind}"
     if kind not in allowed:
-        message = f"a part of a {role} message is one of {', '.join(allowed)}"
+        message = f"expected one of {', '.join(allowed)}"
         raise RealtimeError("invalid_value", message, param=f"{at}.type")
     at = f"{at}."
     match kind:
@@ -131,13 +131,12 @@ def _status(value: Any) -> ItemStatus:
 
 
 def _message(source: Mapping[str, Any], item_id: str, status: ItemStatus) -> MessageItem:
-    role = source.get("role", "user")
+    role = "user" if source.get("role") is None else source["role"]
     if type(role) is not str or role not in PART_TYPES_BY_ROLE:
-        roles = ", ".join(PART_TYPES_BY_ROLE)
-        raise RealtimeError("invalid_value", f"a role is one of {roles}", param="role")
+        raise RealtimeError("invalid_value", f"expected one of {', '.join(PART_TYPES_BY_ROLE)}", param="role")
     content = source.get("content")
     if type(content) is not list or not content:
-        raise RealtimeError("invalid_value", "content is a list of at least one part", param="content")
+        raise RealtimeError("invalid_value", "expected a list of at least one part", param="content")
     parts = tuple(_part(part, role, f"content[{index}]") for index, part in enumerate(content))
     return MessageItem(id=item_id, role=role, status=status, content=parts)  # type: ignore[arg-type]
 
@@ -171,7 +170,7 @@ def read_item(value: Any) -> Item:
                 output=_get(source, "output", read_string, code=code),
                 status=status,
             )
-    message = "an item is a message, a function_call or a function_call_output"
+    message = "expected message, function_call or function_call_output"
     raise RealtimeError("invalid_value", message, param="type")
 
 

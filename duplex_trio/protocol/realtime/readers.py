@@ -12,8 +12,12 @@ from typing import Any
 
 import pybase64
 
+from duplex_trio.protocol.realtime.errors import RealtimeError
+
 MIN_SAMPLE_RATE_HZ = 8_000
 MAX_SAMPLE_RATE_HZ = 192_000
+MAX_EXACT_INTEGER = 2**53
+"""Beyond this, JSON readers disagree about integers (RFC 8259, section 6)."""
 
 
 def _kind(value: object) -> str:
@@ -70,10 +74,10 @@ def read_number(value: Any) -> float:
 
 def read_integer(value: Any) -> int:
     """An integer, also when written like 3.0."""
-    number = read_number(value)
-    if number != int(number):
+    number = read_milliseconds(value)
+    if number != value:
         raise ValueError("expected an integer")
-    return int(value)
+    return number
 
 
 def read_count(value: Any) -> int:
@@ -85,8 +89,11 @@ def read_count(value: Any) -> int:
 
 
 def read_milliseconds(value: Any) -> int:
-    """A number of milliseconds, cut to an integer; negative ones pass."""
-    return int(read_number(value))
+    """A number, cut to an integer; negative ones pass, those beyond `MAX_EXACT_INTEGER` do not."""
+    number = read_number(value)
+    if abs(number) > MAX_EXACT_INTEGER:
+        raise ValueError("expected a smaller number")
+    return int(value)
 
 
 def read_position_ms(value: Any) -> int:
@@ -119,6 +126,16 @@ def read_objects(value: Any) -> tuple[Mapping[str, Any], ...]:
     if type(value) is not list:
         raise expected("a list", value)
     return tuple(read_object(element) for element in value)
+
+
+def read_audio(value: Any) -> bytes:
+    """Sound in base64. A string that is not base64 is `bad_audio`, another kind of value a `ValueError`."""
+    try:
+        return read_base64(value)
+    except ValueError as error:
+        if type(value) is not str:
+            raise
+        raise RealtimeError("bad_audio", str(error)) from None
 
 
 def read_base64(value: Any) -> bytes:

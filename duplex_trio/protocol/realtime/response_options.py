@@ -40,7 +40,7 @@ def read_modalities(value: Any) -> tuple[Modality, ...]:
         raise ValueError("expected at least one modality")
     for index, modality in enumerate(value):
         if modality not in ("text", "audio"):
-            raise RealtimeError("unsupported_modality", "a modality is text or audio", param=f"[{index}]")
+            raise RealtimeError("unsupported_modality", "expected text or audio", param=f"[{index}]")
     return tuple(dict.fromkeys(value))
 
 
@@ -137,9 +137,9 @@ class ResponseCreateOptions:
     output_format: str | Mapping[str, Any] | None = field(
         default=None,
         metadata=wire(
-            "output_audio_format",
             "response_format",
             "audio.output.format",
+            name="output_audio_format",
             code="unsupported_audio_format",
             read=read_text_or_object,
         ),
