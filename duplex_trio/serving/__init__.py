@@ -1,0 +1,1 @@
+"""Transport: HTTP and WebSocket in front of sessions. Holds no session state."""

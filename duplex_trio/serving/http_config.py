@@ -1,0 +1,42 @@
+"""How hypercorn is set up for realtime audio: the numbers, and why they differ from its defaults.
+
+The guarded stream classes act only on servers configured with this class, so another hypercorn server in
+the same process keeps its own behaviour.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from hypercorn.config import Config
+
+EVENT_LIMIT_BYTES = 15 * 1024 * 1024
+"""A larger text message is answered with `event_too_large`, and the session lives on."""
+
+FRAME_LIMIT_BYTES = 16 * 1024 * 1024
+"""A larger message ends the connection with 1009. Above `EVENT_LIMIT_BYTES`, to leave its error a place."""
+
+
+class ServerConfig(Config):
+    """hypercorn's configuration with our defaults, and the limits of the guards. Times are seconds."""
+
+    accesslog = None
+    errorlog = logging.getLogger("duplex_trio.http")
+    loglevel = "WARNING"
+    backlog = 4096
+    """A burst of reconnecting clients after a restart; the kernel may cap it."""
+    graceful_timeout = 3.0
+    """How long open connections get at the end; sessions have been drained before that."""
+    include_server_header = False
+    keep_alive_timeout = 75.0
+    websocket_max_message_size = FRAME_LIMIT_BYTES
+    websocket_ping_interval = 20.0
+
+    send_timeout_s: float = 20.0
+    """A write that makes no end for so long means that the peer does not read: the connection is dropped."""
+    pings_unanswered_max: int = 2
+    """Ping intervals without a byte from the peer after which it is taken for gone."""
+    linger_quiet_s: float = 1.0
+    """After our close frame: wait for the peer's answer until it has been silent for so long ..."""
+    linger_max_s: float = 10.0
+    """... and no longer than this in all."""
