@@ -35,8 +35,8 @@ from duplex_trio.protocol.realtime.readers import (
     read_object,
     read_sample_rate,
     read_string,
+    read_text_or_object,
 )
-from duplex_trio.protocol.realtime.response_options import read_text_or_object
 
 
 @frozen(kw_only=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pybase64
 
@@ -18,6 +18,10 @@ MIN_SAMPLE_RATE_HZ = 8_000
 MAX_SAMPLE_RATE_HZ = 192_000
 MAX_EXACT_INTEGER = 2**53
 """Beyond this, JSON readers disagree about integers (RFC 8259, section 6)."""
+MAX_METADATA_ENTRIES = 16
+MAX_METADATA_KEY_CHARS = 64
+MAX_METADATA_VALUE_CHARS = 512
+"""OpenAI's limits for `metadata`."""
 
 
 def _kind(value: object) -> str:
@@ -126,6 +130,39 @@ def read_objects(value: Any) -> tuple[Mapping[str, Any], ...]:
     if type(value) is not list:
         raise expected("a list", value)
     return tuple(read_object(element) for element in value)
+
+
+def read_text_or_object(value: Any) -> str | Mapping[str, Any]:
+    """A string or an object."""
+    if type(value) is str:
+        return value
+    return read_object(value)
+
+
+def read_max_output_tokens(value: Any) -> int | Literal["inf"]:
+    """A positive integer, or `inf` (also spelled `infinity` or `unlimited`) for no limit."""
+    if value in ("inf", "infinity", "unlimited"):
+        return "inf"
+    limit = read_integer(value)
+    if limit < 1:
+        raise ValueError("expected a positive integer or inf")
+    return limit
+
+
+def read_metadata(value: Any) -> Mapping[str, str]:
+    """A map of strings within OpenAI's limits."""
+    entries = read_object(value)
+    if len(entries) > MAX_METADATA_ENTRIES:
+        raise ValueError(f"expected at most {MAX_METADATA_ENTRIES} entries")
+    for key, entry in entries.items():
+        if len(key) > MAX_METADATA_KEY_CHARS:
+            raise ValueError(f"expected keys of at most {MAX_METADATA_KEY_CHARS} characters")
+        if type(entry) is not str:
+            raise RealtimeError("invalid_value", str(expected("a string", entry)), param=key)
+        if len(entry) > MAX_METADATA_VALUE_CHARS:
+            message = f"expected at most {MAX_METADATA_VALUE_CHARS} characters"
+            raise RealtimeError("invalid_value", message, param=key)
+    return entries
 
 
 def read_audio(value: Any) -> bytes:

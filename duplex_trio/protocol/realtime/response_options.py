@@ -1,7 +1,7 @@
 """What a `response.create` may say about the one response it asks for.
 
-Owns the fields and their shapes. Which of them a model supports, and the formats and tools themselves, are
-checked by the session.
+Owns the fields and their aliases. A field that a session has too accepts what the session's accepts. Which of
+them a model supports, and the audio format, are checked by the session.
 """
 
 from __future__ import annotations
@@ -12,62 +12,37 @@ from typing import Any, Literal
 from attrs import field, frozen
 
 from duplex_trio.protocol.realtime.errors import RealtimeError
-from duplex_trio.protocol.realtime.fields import wire
+from duplex_trio.protocol.realtime.fields import Reader, WireField, wire
 from duplex_trio.protocol.realtime.item_parsing import read_input_items
 from duplex_trio.protocol.realtime.items import Item, ItemReference
 from duplex_trio.protocol.realtime.readers import (
-    expected,
-    read_boolean,
-    read_integer,
-    read_number,
+    read_max_output_tokens,
+    read_metadata,
     read_object,
-    read_objects,
-    read_string,
+    read_text_or_object,
 )
 from duplex_trio.protocol.realtime.response import Modality
+from duplex_trio.protocol.realtime.session_fields import TIER1_FIELDS
 
-MAX_METADATA_ENTRIES = 16
-MAX_METADATA_KEY_CHARS = 64
-MAX_METADATA_VALUE_CHARS = 512
-"""OpenAI's limits for `metadata`."""
+_SESSION_FIELDS = {known.name: known for known in TIER1_FIELDS}
 
 
-def read_modalities(value: Any) -> tuple[Modality, ...]:
-    """A list of `text` and `audio`, at least one, in the client's order and without repetition."""
-    if type(value) is not list:
-        raise expected("a list", value)
-    if not value:
-        raise ValueError("expected at least one modality")
-    for index, modality in enumerate(value):
-        if modality not in ("text", "audio"):
-            raise RealtimeError("unsupported_modality", "expected text or audio", param=f"[{index}]")
-    return tuple(dict.fromkeys(value))
+def _like_session(name: str, *aliases: str) -> Mapping[str, WireField]:
+    """Metadata of a field that accepts what the session's field `name` accepts."""
+    parse = _SESSION_FIELDS[name].parse
+
+    def read(value: Any) -> Any:
+        try:
+            return parse(value, name, None, "duplex")
+        except RealtimeError as error:
+            inner = (error.param or name).removeprefix(name).removeprefix(".")
+            raise error.with_param(inner or None) from None
+
+    return wire(*aliases, code="invalid_value", read=read)
 
 
-def read_max_output_tokens(value: Any) -> int | Literal["inf"]:
-    """A positive integer, or `inf` (also spelled `infinity` or `unlimited`) for no limit."""
-    if value in ("inf", "infinity", "unlimited"):
-        return "inf"
-    limit = read_integer(value)
-    if limit < 1:
-        raise ValueError("expected a positive integer or inf")
-    return limit
-
-
-def read_metadata(value: Any) -> Mapping[str, str]:
-    """A map of strings within OpenAI's limits."""
-    entries = read_object(value)
-    if len(entries) > MAX_METADATA_ENTRIES:
-        raise ValueError(f"expected at most {MAX_METADATA_ENTRIES} entries")
-    for key, entry in entries.items():
-        if len(key) > MAX_METADATA_KEY_CHARS:
-            raise ValueError(f"expected keys of at most {MAX_METADATA_KEY_CHARS} characters")
-        if type(entry) is not str:
-            raise RealtimeError("invalid_value", str(expected("a string", entry)), param=key)
-        if len(entry) > MAX_METADATA_VALUE_CHARS:
-            message = f"expected at most {MAX_METADATA_VALUE_CHARS} characters"
-            raise RealtimeError("invalid_value", message, param=key)
-    return entries
+def _own(*aliases: str, read: Reader) -> Mapping[str, WireField]:
+    return wire(*aliases, code="invalid_value", read=read)
 
 
 def read_conversation(value: Any) -> Literal["auto", "none"]:
@@ -79,18 +54,6 @@ def read_conversation(value: Any) -> Literal["auto", "none"]:
     raise ValueError("expected auto or none")
 
 
-def read_voice(value: Any) -> str:
-    """The name of a voice, bare or as `{"id": name}`."""
-    return read_string(value["id"] if isinstance(value, Mapping) and "id" in value else value)
-
-
-def read_text_or_object(value: Any) -> str | Mapping[str, Any]:
-    """A string or an object."""
-    if type(value) is str:
-        return value
-    return read_object(value)
-
-
 @frozen(kw_only=True)
 class ResponseCreateOptions:
     """Overrides for one response; None means as the session has it.
@@ -99,41 +62,23 @@ class ResponseCreateOptions:
     `output_format` is what the client wrote, unread. `tools` and `tool_choice` are OpenAI's objects.
     """
 
-    instructions: str | None = field(default=None, metadata=wire(code="invalid_value", read=read_string))
+    instructions: str | None = field(default=None, metadata=_like_session("instructions"))
     output_modalities: tuple[Modality, ...] | None = field(
-        default=None, metadata=wire("modalities", code="invalid_value", read=read_modalities)
+        default=None, metadata=_like_session("output_modalities", "modalities")
     )
-    conversation: Literal["auto", "none"] | None = field(
-        default=None, metadata=wire(code="invalid_value", read=read_conversation)
-    )
-    metadata: Mapping[str, str] | None = field(
-        default=None, metadata=wire(code="invalid_value", read=read_metadata)
-    )
-    input: tuple[Item | ItemReference, ...] | None = field(
-        default=None, metadata=wire(code="invalid_value", read=read_input_items)
-    )
+    conversation: Literal["auto", "none"] | None = field(default=None, metadata=_own(read=read_conversation))
+    metadata: Mapping[str, str] | None = field(default=None, metadata=_own(read=read_metadata))
+    input: tuple[Item | ItemReference, ...] | None = field(default=None, metadata=_own(read=read_input_items))
     max_output_tokens: int | Literal["inf"] | None = field(
         default=None,
-        metadata=wire(
-            "max_response_output_tokens", "max_tokens", code="invalid_value", read=read_max_output_tokens
-        ),
+        metadata=_own("max_response_output_tokens", "max_tokens", read=read_max_output_tokens),
     )
-    tools: tuple[Mapping[str, Any], ...] | None = field(
-        default=None, metadata=wire(code="invalid_value", read=read_objects)
-    )
-    tool_choice: str | Mapping[str, Any] | None = field(
-        default=None, metadata=wire(code="invalid_value", read=read_text_or_object)
-    )
-    parallel_tool_calls: bool | None = field(
-        default=None, metadata=wire(code="invalid_value", read=read_boolean)
-    )
-    temperature: float | None = field(default=None, metadata=wire(code="invalid_value", read=read_number))
-    voice: str | None = field(
-        default=None, metadata=wire("audio.output.voice", code="invalid_value", read=read_voice)
-    )
-    speed: float | None = field(
-        default=None, metadata=wire("audio.output.speed", code="invalid_value", read=read_number)
-    )
+    tools: tuple[Mapping[str, Any], ...] | None = field(default=None, metadata=_like_session("tools"))
+    tool_choice: str | Mapping[str, Any] | None = field(default=None, metadata=_like_session("tool_choice"))
+    parallel_tool_calls: bool | None = field(default=None, metadata=_like_session("parallel_tool_calls"))
+    temperature: float | None = field(default=None, metadata=_like_session("temperature"))
+    voice: str | None = field(default=None, metadata=_like_session("voice", "audio.output.voice"))
+    speed: float | None = field(default=None, metadata=_like_session("speed", "audio.output.speed"))
     output_format: str | Mapping[str, Any] | None = field(
         default=None,
         metadata=wire(
@@ -144,12 +89,6 @@ class ResponseCreateOptions:
             read=read_text_or_object,
         ),
     )
-    prompt: Mapping[str, Any] | None = field(
-        default=None, metadata=wire(code="invalid_value", read=read_object)
-    )
-    reasoning: Mapping[str, Any] | None = field(
-        default=None, metadata=wire(code="invalid_value", read=read_object)
-    )
-    extra_body: Mapping[str, Any] | None = field(
-        default=None, metadata=wire(code="invalid_value", read=read_object)
-    )
+    prompt: Mapping[str, Any] | None = field(default=None, metadata=_like_session("prompt"))
+    reasoning: Mapping[str, Any] | None = field(default=None, metadata=_like_session("reasoning"))
+    extra_body: Mapping[str, Any] | None = field(default=None, metadata=_own(read=read_object))

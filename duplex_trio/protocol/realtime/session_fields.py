@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from duplex_trio.protocol.realtime import checks
 from duplex_trio.protocol.realtime.errors import RealtimeError
-from duplex_trio.protocol.realtime.response_options import read_max_output_tokens, read_metadata
+from duplex_trio.protocol.realtime.readers import read_max_output_tokens, read_metadata
 from duplex_trio.protocol.realtime.session_patch import DialectName, Field, FieldParser
 
 MIN_SPEED: Final = 0.25
