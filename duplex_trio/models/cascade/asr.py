@@ -37,6 +37,9 @@ SHORT_WINDOW_MIN_S = 8.0
 SHORT_WINDOW_MARGIN_S = 2.0
 _FRAMES_PER_S = 100
 
+TOKENS_MAX = 224
+"""Half of Whisper's text context of 448: the most that one window can hold."""
+
 SILENCE_PEAK = 0.001
 """Sound that stays below -60 dBFS holds no speech worth a decoding."""
 NO_SPEECH_PROBABILITY_MAX = 0.6
@@ -167,7 +170,7 @@ class WhisperWorker(SerialWorker):
 
     def _recognise(self, pcm: Pcm, language: str | None, partial: bool) -> _Hypothesis:
         seconds = pcm.size / SAMPLE_RATE_HZ
-        limit = token_limit(seconds)
+        limit = min(token_limit(seconds), TOKENS_MAX)
         window_s = min(WINDOW_S, max(SHORT_WINDOW_MIN_S, seconds + SHORT_WINDOW_MARGIN_S))
         beam = _BEAM_PARTIAL if partial else _BEAM_FINAL
         first = self._decode(pcm, window_s=window_s, language=language, beam=beam, limit=limit)
@@ -176,7 +179,9 @@ class WhisperWorker(SerialWorker):
         self._redone += 1
         # Very fast speech may reach the first limit, so the second try has room to show that it ends by
         # itself.
-        return self._decode(pcm, window_s=WINDOW_S, language=language, beam=beam, limit=2 * limit)
+        return self._decode(
+            pcm, window_s=WINDOW_S, language=language, beam=beam, limit=min(2 * limit, TOKENS_MAX)
+        )
 
     def _decode(
         self, pcm: Pcm, *, window_s: float, language: str | None, beam: int, limit: int
@@ -190,7 +195,8 @@ class WhisperWorker(SerialWorker):
             encoded,
             [prompt],
             beam_size=beam,
-            max_length=min(len(prompt) + limit, 448),
+            max_length=2
+            * limit,  # CTranslate2 generates at most half of it, like Whisper with its context of 448
             return_scores=True,
             return_no_speech_prob=True,
         )[0]
