@@ -1,0 +1,1 @@
+"""The Python entries to an engine: requests (`async_omni`) and sessions (`duplex_omni`)."""

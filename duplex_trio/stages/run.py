@@ -1,32 +1,29 @@
 """The thread that carries a stage, and its Trio side.
 
-Theory of operation. `run_stage` enters one thread through `trio.to_thread` and stays in it for the life of the stage, so
-the nursery that runs it owns the thread. Two lanes lead in: *commands* (open, submit) travel through a `SimpleQueue`, which
-also wakes the thread; *control* (abort, stop) is a deque that the thread looks at before every command and before every
-step, so an abort never waits behind queued work. One lane leads out: the thread appends to a deque and asks Trio for one
-`run_sync_soon(drain)` however many items there are; the drain hands each output to its sink synchronously.
+Theory of operation. `run_stage` enters one thread through `trio.to_thread` and stays in it for the life of
+the stage, so the nursery that runs it owns the thread. Two lanes lead in: *commands* (open, submit) travel
+through a `SimpleQueue`, which also wakes the thread; *control* (abort, stop) is a deque that the thread looks
+at before every command and before every step, so an abort never waits behind queued work. One lane leads out:
+the thread appends to a deque and asks Trio for one `run_sync_soon(drain)` however many items there are; the
+drain hands each output to its sink synchronously.
 
-Two flags are shared without a lock, each written by one side only: a stream's `aborted` (written here, read by the thread
-to skip commands that the abort overtook) and the counters of its output window.
+Two flags are shared without a lock, each written by one side only: a stream's `aborted` (written here, read
+by the thread to skip commands that the abort overtook) and the counters of its output window.
 
-An exception in a drain would end the whole Trio run, so each sink is called in a guard: a sink that raises loses its own
-request and nothing else.
+An exception in a drain would end the whole Trio run, so each sink is called in a guard: a sink that raises
+loses its own request and nothing else.
 """
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Sequence
 from queue import Empty, SimpleQueue
-from typing import Any
 
 import structlog
 import trio
-from attrs import define, field
 
 from duplex_trio.stages.port import (
-    UNLIMITED,
     OutputSink,
     Stage,
     StageFailed,
@@ -35,6 +32,17 @@ from duplex_trio.stages.port import (
     StageStatistics,
     StageStream,
 )
+from duplex_trio.stages.thread_stream import (
+    Delivery,
+    Died,
+    Loaded,
+    Open,
+    Released,
+    RoomAgain,
+    Submit,
+    Taken,
+    ThreadStream,
+)
 from duplex_trio.stages.worker import StageWorker, WorkerContext
 
 log = structlog.get_logger("duplex_trio.stages")
@@ -42,134 +50,6 @@ log = structlog.get_logger("duplex_trio.stages")
 
 class StageLoadError(Exception):
     """The runtime of a stage could not be started; the cause is chained."""
-
-
-@define(eq=False)
-class _Open:
-    stream: _ThreadStream
-
-
-@define(eq=False)
-class _Submit:
-    stream: _ThreadStream
-    unit: Any
-    final: bool
-    taken: trio.Event | None = None
-
-
-@define(eq=False)
-class _Released:
-    stream: _ThreadStream
-
-
-@define(eq=False)
-class _Taken:
-    event: trio.Event
-
-
-@define(eq=False)
-class _Delivery:
-    stream: _ThreadStream
-    output: StageOutput | StageFailed
-
-
-class _Loaded:
-    pass
-
-
-class _RoomAgain:
-    pass
-
-
-@define(eq=False)
-class _Died:
-    error: BaseException
-
-
-class _ChannelSink(OutputSink):
-    """Feeds `StageStream.outputs`. The channel holds a whole window, so a delivery always finds room."""
-
-    def __init__(self, window: int) -> None:
-        capacity = math.inf if window >= UNLIMITED else window + 1
-        self.send, self.receive = trio.open_memory_channel[StageOutput](capacity)
-
-    def deliver(self, output: StageOutput | StageFailed) -> None:
-        if isinstance(output, StageOutput):
-            self.send.send_nowait(output)
-
-
-class _ThreadStream(StageStream):
-    """One request on a `ThreadStage`. Attributes marked [thread] are written by the stage's thread only."""
-
-    def __init__(self, stage: ThreadStage, request: StageRequest, sink: OutputSink | None) -> None:
-        self.request = request
-        self.aborted = False
-        self.opened = False  # [thread]
-        self.produced = 0  # [thread]
-        self.consumed_count = 0
-        self.released = trio.Event()
-        self._stage = stage
-        self._channel = None if sink is not None else _ChannelSink(request.window)
-        self._sink = sink or self._channel
-        self._failure: StageFailed | None = None
-
-    @property
-    def window_open(self) -> bool:
-        return self.produced - self.consumed_count < self.request.window
-
-    @property
-    def failure(self) -> StageFailed | None:
-        return self._failure
-
-    @property
-    def outputs(self) -> trio.MemoryReceiveChannel[StageOutput]:
-        if self._channel is None:
-            raise ValueError(f"request {self.request.request_id!r} was opened with a sink; it has no channel")
-        return self._channel.receive
-
-    async def submit(self, unit: Any, *, final: bool = False) -> None:
-        self._refuse_if_over()
-        await self._stage.wait_room()
-        self._refuse_if_over()
-        taken = trio.Event()
-        self._stage.post(_Submit(self, unit, final, taken))
-        await taken.wait()
-        self._refuse_if_over()
-
-    def submit_nowait(self, unit: Any, *, final: bool = False) -> None:
-        self._refuse_if_over()
-        self._stage.post(_Submit(self, unit, final))
-
-    def consumed(self, count: int = 1) -> None:
-        was_open = self.window_open
-        self.consumed_count += count
-        if not was_open and not self.aborted:
-            self._stage.wake()
-
-    def abort(self) -> None:
-        self._stage.abort_stream(self)
-
-    async def wait_released(self) -> None:
-        await self.released.wait()
-
-    def _refuse_if_over(self) -> None:
-        if self.aborted or self._failure is not None or not self._stage.alive:
-            raise trio.BrokenResourceError(f"request {self.request.request_id!r} is over")
-
-    def take(self, output: StageOutput | StageFailed) -> None:
-        """Deliver one output to the sink and settle the request when it was the last."""
-        if isinstance(output, StageFailed):
-            self._failure = output
-        if self._sink is not None:
-            self._sink.deliver(output)
-        if isinstance(output, StageFailed) or output.finished:
-            self.settle()
-
-    def settle(self) -> None:
-        """The stage has let go of the request."""
-        if self._channel is not None:
-            self._channel.send.close()
-        self.released.set()
 
 
 class ThreadStage(Stage, WorkerContext):
@@ -185,11 +65,11 @@ class ThreadStage(Stage, WorkerContext):
         self.alive = False
         self._worker = worker
         self._command_limit = command_limit
-        self._streams: dict[str, _ThreadStream] = {}
-        self._commands: SimpleQueue[_Open | _Submit | None] = SimpleQueue()
-        self._aborts: deque[_ThreadStream] = deque()
+        self._streams: dict[str, ThreadStream] = {}
+        self._commands: SimpleQueue[Open | Submit | None] = SimpleQueue()
+        self._aborts: deque[ThreadStream] = deque()
         self._stop = False
-        self._outbox: deque[_Delivery | _Released | _Taken | _Loaded | _RoomAgain | _Died] = deque()
+        self._outbox: deque[Delivery | Released | Taken | Loaded | RoomAgain | Died] = deque()
         self._armed = False
         self._room_wanted = False
         self._room = trio.lowlevel.ParkingLot()
@@ -197,7 +77,7 @@ class ThreadStage(Stage, WorkerContext):
         self._ended = trio.Event()
         self._death: BaseException | None = None
         self._token: trio.lowlevel.TrioToken | None = None
-        self._live: dict[str, _ThreadStream] = {}  # [thread]
+        self._live: dict[str, ThreadStream] = {}  # [thread]
         self._outputs_total = 0
         self._aborted_total = 0
         self._failed_total = 0
@@ -210,9 +90,9 @@ class ThreadStage(Stage, WorkerContext):
             raise trio.BrokenResourceError(f"stage {self.name!r} is not running")
         if request.request_id in self._streams:
             raise ValueError(f"request {request.request_id!r} is already live on stage {self.name!r}")
-        stream = _ThreadStream(self, request, sink)
+        stream = ThreadStream(self, request, sink)
         self._streams[request.request_id] = stream
-        self.post(_Open(stream))
+        self.post(Open(stream))
         return stream
 
     def abort(self, request_ids: Sequence[str]) -> None:
@@ -234,7 +114,7 @@ class ThreadStage(Stage, WorkerContext):
             alive=self.alive,
         )
 
-    def post(self, command: _Open | _Submit) -> None:
+    def post(self, command: Open | Submit) -> None:
         """Put a command behind the others."""
         self._commands.put(command)
 
@@ -242,7 +122,7 @@ class ThreadStage(Stage, WorkerContext):
         """Make the thread look at its lanes again."""
         self._commands.put(None)
 
-    def abort_stream(self, stream: _ThreadStream) -> None:
+    def abort_stream(self, stream: ThreadStream) -> None:
         """Abort one request; nothing reaches its sink any more."""
         if stream.aborted or self._streams.get(stream.request.request_id) is not stream:
             return
@@ -260,7 +140,9 @@ class ThreadStage(Stage, WorkerContext):
         await trio.lowlevel.checkpoint()
         while self.alive and self._commands.qsize() >= self._command_limit:
             self._room_wanted = True
-            await self._room.park()
+            # The thread may have emptied the queue before it could see the wish.
+            if self._commands.qsize() >= self._command_limit:
+                await self._room.park()
 
     async def run(self, task_status: trio.TaskStatus[ThreadStage] = trio.TASK_STATUS_IGNORED) -> None:
         """Carry the stage until cancelled. Use `run_stage`."""
@@ -269,23 +151,27 @@ class ThreadStage(Stage, WorkerContext):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._carry_thread, name=f"stage thread {self.name}")
                 await self._loaded.wait()
-                if self._death is not None:
-                    raise StageLoadError(f"stage {self.name!r} could not be loaded: {self._death}") from self._death
-                self.alive = True
-                task_status.started(self)
-                await self._ended.wait()
+                if self._death is None:
+                    self.alive = True
+                    task_status.started(self)
+                    await self._ended.wait()
         finally:
             self.alive = False
+        # Outside of the nursery, which would wrap it in a group.
+        if self._death is not None:
+            raise StageLoadError(f"stage {self.name!r} could not be loaded: {self._death}") from self._death
 
     async def _carry_thread(self) -> None:
-        # The thread is never abandoned, so a cancellation must reach it as a command. A sibling task turns the one into
-        # the other: it sleeps until cancelled and then asks the thread to stop.
+        # The thread is never abandoned, so a cancellation must reach it as a command. A sibling task turns
+        # the one into the other: it sleeps until cancelled and then asks the thread to stop.
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._stop_when_cancelled)
-            await trio.to_thread.run_sync(self._thread_main, limiter=trio.CapacityLimiter(1), abandon_on_cancel=False)
+            await trio.to_thread.run_sync(
+                self._thread_main, limiter=trio.CapacityLimiter(1), abandon_on_cancel=False
+            )
             self._drain()
             self._loaded.set()
-            self._fail_all("engine_dead", f"stage {self.name!r} has stopped")
+            self._end_all(f"stage {self.name!r} has stopped")
             if self._death is None:
                 self._ended.set()
             nursery.cancel_scope.cancel()
@@ -302,25 +188,23 @@ class ThreadStage(Stage, WorkerContext):
         for _ in range(len(self._outbox)):
             item = self._outbox.popleft()
             match item:
-                case _Delivery(stream, output):
+                case Delivery(stream, output):
                     self._take(stream, output)
-                case _Taken(event):
+                case Taken(event):
                     event.set()
-                case _Released(stream):
+                case Released(stream):
                     stream.settle()
-                case _RoomAgain():
+                case RoomAgain():
                     self._room.unpark_all()
-                case _Loaded():
+                case Loaded():
                     self._loaded.set()
-                case _Died(error):
+                case Died(error):
                     self._death = error
-                    self.alive = False
-                    self._fail_all("engine_dead", f"stage {self.name!r} died: {error}")
-                    self._room.unpark_all()
+                    self._end_all(f"stage {self.name!r} died: {error}")
         if self._outbox:
             self._arm()
 
-    def _take(self, stream: _ThreadStream, output: StageOutput | StageFailed) -> None:
+    def _take(self, stream: ThreadStream, output: StageOutput | StageFailed) -> None:
         ended = isinstance(output, StageFailed) or output.finished
         if stream.aborted:
             if ended:
@@ -334,16 +218,19 @@ class ThreadStage(Stage, WorkerContext):
         try:
             stream.take(output)
         except Exception:
-            # A drain runs in Trio's own callback: an exception here would end the process with every session in it.
+            # A drain runs in Trio's own callback: an exception here would end the process with every session
+            # in it.
             log.exception("stage.sink_failed", stage=self.name, request_id=stream.request.request_id)
             self.abort_stream(stream)
             if ended:
                 stream.settle()
 
-    def _fail_all(self, code: str, message: str) -> None:
+    def _end_all(self, message: str) -> None:
+        """The thread takes nothing more: fail every request and let go of everybody who waits for it."""
+        self.alive = False
         streams, self._streams = self._streams, {}
         for stream in streams.values():
-            failure = StageFailed(request_id=stream.request.request_id, code=code, message=message)
+            failure = StageFailed(request_id=stream.request.request_id, code="engine_dead", message=message)
             self._failed_total += 1
             try:
                 stream.take(failure)
@@ -352,6 +239,13 @@ class ThreadStage(Stage, WorkerContext):
                 stream.settle()
         while self._aborts:
             self._aborts.popleft().settle()
+        while not self._commands.empty():
+            match self._commands.get_nowait():
+                case Open(stream):
+                    stream.settle()
+                case Submit(taken=trio.Event() as taken):
+                    taken.set()
+        self._room.unpark_all()
 
     # ------------------------------------------------------------------ thread side
 
@@ -363,14 +257,14 @@ class ThreadStage(Stage, WorkerContext):
         stream.produced += 1
         if isinstance(output, StageFailed) or output.finished:
             del self._live[output.request_id]
-        self._out(_Delivery(stream, output))
+        self._out(Delivery(stream, output))
 
     def window_open(self, request_id: str) -> bool:
         """Whether the request's consumer has room; see `WorkerContext`."""
         stream = self._live.get(request_id)
         return stream is not None and stream.window_open
 
-    def _out(self, item: _Delivery | _Released | _Taken | _Loaded | _RoomAgain | _Died) -> None:
+    def _out(self, item: Delivery | Released | Taken | Loaded | RoomAgain | Died) -> None:
         self._outbox.append(item)
         if not self._armed:
             self._arm()
@@ -385,15 +279,18 @@ class ThreadStage(Stage, WorkerContext):
 
     def _thread_main(self) -> None:
         try:
-            try:
-                self._worker.load()
-                self._out(_Loaded())
-                self._thread_loop()
-            finally:
-                self._worker.close()
-        except Exception as error:
+            self._worker.load()
+            self._out(Loaded())
+            self._thread_loop()
+        except BaseException as error:
+            # Not only `Exception`: a panic inside a runtime's native code must not take the sessions' loop
+            # with it.
             log.exception("stage.died", stage=self.name)
-            self._out(_Died(error))
+            self._out(Died(error))
+        try:
+            self._worker.close()
+        except Exception:
+            log.exception("stage.close_failed", stage=self.name)
 
     def _thread_loop(self) -> None:
         while True:
@@ -415,7 +312,7 @@ class ThreadStage(Stage, WorkerContext):
             self._handle(command)
         if self._room_wanted:
             self._room_wanted = False
-            self._out(_RoomAgain())
+            self._out(RoomAgain())
 
     def _handle_aborts(self) -> None:
         while self._aborts:
@@ -423,25 +320,26 @@ class ThreadStage(Stage, WorkerContext):
             if self._live.get(stream.request.request_id) is stream:
                 del self._live[stream.request.request_id]
                 self._worker.abort([stream.request.request_id])
-                self._out(_Released(stream))
-            # A stream that was never opened here is released when its `_Open` is skipped.
+                self._out(Released(stream))
+            # A stream that was never opened here is released when its `Open` is skipped.
 
-    def _handle(self, command: _Open | _Submit | None) -> None:
+    def _handle(self, command: Open | Submit | None) -> None:
         if self._aborts:
             self._handle_aborts()
         match command:
-            case _Open(stream):
+            case Open(stream):
                 if stream.aborted:
-                    self._out(_Released(stream))
+                    self._out(Released(stream))
                 else:
-                    stream.opened = True
                     self._live[stream.request.request_id] = stream
                     self._worker.open(stream.request, self)
-            case _Submit(stream, unit, final, taken):
-                if self._live.get(stream.request.request_id) is stream:
-                    self._worker.submit(stream.request.request_id, unit, final, self)
+            case Submit(stream, unit, final, taken, withdrawn):
+                if not withdrawn and self._live.get(stream.request.request_id) is stream:
+                    command.accepted = True
                 if taken is not None:
-                    self._out(_Taken(taken))
+                    self._out(Taken(taken))
+                if command.accepted:
+                    self._worker.submit(stream.request.request_id, unit, final, self)
             case None:
                 pass
 
@@ -451,10 +349,25 @@ async def run_stage(
 ) -> None:
     """Carry a stage until cancelled; `task_status.started` fires when its runtime is loaded.
 
-    A runtime that breaks later fails all of its live requests with `engine_dead`; the stage then stays up, not alive, so
-    that whoever owns it can report that.
+    A runtime that breaks later fails all of its live requests with `engine_dead`; the stage then stays up,
+    not alive, so that whoever owns it can report that.
 
     Raises:
         StageLoadError: the runtime could not be loaded.
     """
     await stage.run(task_status)
+
+
+async def run_stages(
+    stages: Sequence[ThreadStage], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Carry stages until cancelled, loaded side by side; started when all are loaded.
+
+    Raises:
+        StageLoadError: in a group, for each stage that could not be loaded.
+    """
+    async with trio.open_nursery() as nursery:
+        async with trio.open_nursery() as loading:
+            for stage in stages:
+                loading.start_soon(nursery.start, run_stage, stage, name=f"load[{stage.name}]")
+        task_status.started()

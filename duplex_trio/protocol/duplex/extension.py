@@ -45,10 +45,20 @@ class CommitRecord:
 
 @frozen(kw_only=True)
 class RequestMetrics:
-    """Milliseconds of server time from the accepted append to the first text and to the first sound."""
+    """The wait for an answer and its parts, in milliseconds on the server's clock.
+
+    `ttft_ms` and `ttfp_ms` run from the commit (of a turn without sound: from the request) to the first text and to the
+    first sound that leaves for the client. The others run from the arrival of the last voiced sample to the commit, to
+    the transcript, to the start of the request (before the commit when `speculative`), and to the first sound.
+    """
 
     ttft_ms: float | None = field(default=None, metadata=OMIT_NULL)
     ttfp_ms: float | None = field(default=None, metadata=OMIT_NULL)
+    speech_end_to_commit_ms: float | None = field(default=None, metadata=OMIT_NULL)
+    speech_end_to_request_ms: float | None = field(default=None, metadata=OMIT_NULL)
+    speech_end_to_transcript_ms: float | None = field(default=None, metadata=OMIT_NULL)
+    speech_end_to_first_audio_ms: float | None = field(default=None, metadata=OMIT_NULL)
+    speculative: bool | None = field(default=None, metadata=OMIT_NULL)
 
 
 @frozen(kw_only=True)

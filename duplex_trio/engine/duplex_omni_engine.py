@@ -1,0 +1,58 @@
+"""The engine of sessions: stages, the plugin, and the session manager over them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from duplex_trio.engine.async_omni_engine import AsyncOmniEngine
+from duplex_trio.engine.duplex_orchestrator import DuplexOrchestrator
+from duplex_trio.engine.manager import DuplexSessionManager
+from duplex_trio.engine.metrics import EngineMetrics
+from duplex_trio.plugin.pipeline import Pipeline
+from duplex_trio.session.limits import SessionLimits
+from duplex_trio.stages.run import ThreadStage
+
+
+class DuplexOmniEngine(AsyncOmniEngine):
+    """Loads the plugin and owns the stages, voice activity included, and the sessions.
+
+    Args:
+        pipeline: the model.
+        max_sessions: sessions at once.
+        limits: limits of each session.
+        instructions: default instructions of a session.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        *,
+        max_sessions: int,
+        limits: SessionLimits | None = None,
+        instructions: str | None = None,
+    ) -> None:
+        self.plugin = pipeline.build_plugin()
+        vad_worker = pipeline.build_vad_worker()
+        self.vad = ThreadStage(vad_worker) if vad_worker is not None else None
+        self.metrics = EngineMetrics()
+        super().__init__(pipeline)
+        self.manager = DuplexSessionManager(
+            self.plugin,
+            self.duplex_orchestrator,
+            max_sessions=max_sessions,
+            limits=limits or SessionLimits(),
+            model_name=pipeline.model_name(),
+            instructions=instructions,
+            metrics=self.metrics,
+        )
+
+    @property
+    def all_stages(self) -> Sequence[ThreadStage]:
+        """The pipeline's stages and voice activity."""
+        return self.stages if self.vad is None else (*self.stages, self.vad)
+
+    def _create_orchestrator(self) -> DuplexOrchestrator:
+        self.duplex_orchestrator = DuplexOrchestrator(
+            self.pipeline.stages, self.stages, self.plugin, self.vad
+        )
+        return self.duplex_orchestrator

@@ -1,0 +1,120 @@
+"""Stage requests on behalf of sessions.
+
+The plugin's hooks join the generic orchestrator to `DuplexStagePort`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import trio
+
+from duplex_trio.engine.orchestrator import Orchestrator, PipelineRequest, StageRouter
+from duplex_trio.plugin.pipeline import StageSpec
+from duplex_trio.plugin.plugin import DuplexModelPlugin
+from duplex_trio.plugin.requests import RequestView, StageForward
+from duplex_trio.plugin.results import DeliveredOutput, ModelResult
+from duplex_trio.session.port import DuplexStagePort, DuplexStageRequest, StageRequestContext
+from duplex_trio.stages.port import OutputSink, Stage, StageOutput, StageRequest, StageStream
+
+
+class _PluginRouter(StageRouter):
+    def __init__(self, plugin: DuplexModelPlugin, view: RequestView) -> None:
+        self._plugin = plugin
+        self._view = view
+
+    def forward(self, stage_id: int, output: StageOutput) -> Sequence[StageForward]:
+        return self._plugin.forward(stage_id, output, self._view)
+
+    def project(self, stage_id: int, output: StageOutput) -> Sequence[ModelResult]:
+        return self._plugin.project(stage_id, output, self._view)
+
+
+class _SessionRequest(DuplexStageRequest):
+    def __init__(self, request: PipelineRequest) -> None:
+        self.request_id = request.request_id
+        self.pipeline_request = request
+
+    @property
+    def outputs(self) -> trio.MemoryReceiveChannel[DeliveredOutput]:
+        return self.pipeline_request.outputs
+
+    def consumed(self, delivered: DeliveredOutput) -> None:
+        self.pipeline_request.consumed(delivered)
+
+    async def submit(self, forward: StageForward) -> None:
+        await self.pipeline_request.submit(forward)
+
+    def abort(self) -> None:
+        self.pipeline_request.abort()
+
+
+class DuplexOrchestrator(Orchestrator, DuplexStagePort):
+    """The stages as sessions see them.
+
+    Args:
+        specs: the declared stages.
+        stages: the running ones.
+        plugin: the model.
+        vad: the voice-activity stage, if there is one.
+    """
+
+    def __init__(
+        self,
+        specs: Sequence[StageSpec],
+        stages: Sequence[Stage],
+        plugin: DuplexModelPlugin,
+        vad: Stage | None,
+    ) -> None:
+        super().__init__(specs, stages)
+        self._plugin = plugin
+        self._vad = vad
+        self._serial = 0
+
+    @property
+    def stage_count(self) -> int:
+        """Number of stages in the pipeline."""
+        return len(self.specs)
+
+    def ensure_request(self, context: StageRequestContext) -> DuplexStageRequest:
+        """Begin a request of a session; see `DuplexStagePort`."""
+        fence, plan = context.fence, context.plan
+        view = RequestView(
+            request_id=context.request_id,
+            session_id=fence.session_id,
+            epoch=fence.epoch,
+            turn_id=fence.turn_id,
+            final_stage_id=plan.final_stage_id,
+            state=plan.state,
+        )
+        request = self.open_request(
+            context.request_id,
+            owner=fence.session_id,
+            router=_PluginRouter(self._plugin, view),
+            final_stage_id=plan.final_stage_id,
+        )
+        return _SessionRequest(request)
+
+    async def cleanup(self, request: DuplexStageRequest) -> None:
+        """Abort, wait for the stages, forget; see `DuplexStagePort`."""
+        assert isinstance(request, _SessionRequest)
+        await self.release(request.pipeline_request)
+
+    def open_listener(self, session_id: str, stage_id: int, sink: OutputSink) -> StageStream:
+        """A session-long request on one stage; see `DuplexStagePort`."""
+        return self.stages[stage_id].open(
+            StageRequest(request_id=self._name("listen", session_id), owner=session_id), sink
+        )
+
+    def open_vad(self, session_id: str) -> StageStream | None:
+        """A session-long voice-activity request; see `DuplexStagePort`."""
+        if self._vad is None:
+            return None
+        try:
+            return self._vad.open(StageRequest(request_id=self._name("vad", session_id), owner=session_id))
+        except trio.BrokenResourceError:
+            return None
+
+    def _name(self, role: str, session_id: str) -> str:
+        self._serial += 1
+        return f"{role}-{self._serial}-{session_id}"

@@ -1,0 +1,185 @@
+"""All sessions of an engine: who is let in, and who is still here."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+import trio
+
+from duplex_trio.engine.metrics import EngineMetrics
+from duplex_trio.plugin.plugin import DuplexModelPlugin
+from duplex_trio.protocol.duplex import RealtimeError
+from duplex_trio.protocol.duplex.session import DialectName, SessionDefaults, apply_patch, default_config
+from duplex_trio.session.attachment import Attachment
+from duplex_trio.session.handle import DuplexSessionHandle
+from duplex_trio.session.limits import SessionLimits
+from duplex_trio.session.port import DuplexStagePort
+from duplex_trio.session.run import DuplexSessionRunner
+from duplex_trio.session.state.engine_session import DuplexEngineSession
+from duplex_trio.session.state.input_timeline import InputTimeline
+from duplex_trio.session.state.lease import DuplexLeaseState
+
+log = structlog.get_logger("duplex_trio.engine")
+
+
+def new_id(prefix: str) -> str:
+    """A fresh id: the prefix and 32 hex digits."""
+    return prefix + uuid.uuid4().hex
+
+
+class DuplexSessionManager:
+    """Admission and the table of sessions.
+
+    Args:
+        plugin: the model.
+        port: the stages.
+        max_sessions: sessions at once; one that is closing keeps its slot until its stage requests are
+        released.
+        limits: limits of each session.
+        model_name: the served model.
+        instructions: default instructions of a session.
+        metrics: where ended sessions are counted.
+    """
+
+    def __init__(
+        self,
+        plugin: DuplexModelPlugin,
+        port: DuplexStagePort,
+        *,
+        max_sessions: int,
+        limits: SessionLimits,
+        model_name: str,
+        instructions: str | None,
+        metrics: EngineMetrics,
+    ) -> None:
+        self._plugin = plugin
+        self._port = port
+        self._max_sessions = max_sessions
+        self._limits = limits
+        self._model_name = model_name
+        self._instructions = instructions
+        self._metrics = metrics
+        self._sessions: dict[str, DuplexSessionHandle] = {}
+        self._admitting = 0
+        self._draining = False
+        self._nursery: trio.Nursery | None = None
+        self._empty = trio.Event()
+
+    @property
+    def count(self) -> int:
+        """Sessions that hold a slot."""
+        return len(self._sessions) + self._admitting
+
+    def use_nursery(self, nursery: trio.Nursery) -> None:
+        """Let sessions live in this nursery."""
+        self._nursery = nursery
+
+    async def open_session(
+        self,
+        *,
+        dialect: DialectName,
+        attachment: Attachment,
+        model: str | None = None,
+        patch: Mapping[str, Any] | None = None,
+    ) -> DuplexSessionHandle:
+        """Open a session and attach its consumer.
+
+        Args:
+            dialect: how events are written for the consumer.
+            attachment: the consumer.
+            model: the model as the client names it; any name is taken and echoed.
+            patch: the client's session object.
+
+        Raises:
+            RealtimeError: `resource_exhausted`, or what is wrong with `patch`.
+        """
+        if self._nursery is None or self._draining:
+            raise RealtimeError("resource_exhausted", "the server takes no new sessions", retryable=True)
+        if self.count >= self._max_sessions:
+            raise RealtimeError(
+                "resource_exhausted", f"all {self._max_sessions} sessions are in use", retryable=True
+            )
+        state = self._new_state(dialect, model, patch or {})
+        runner = DuplexSessionRunner(
+            state, plugin=self._plugin, port=self._port, limits=self._limits, attachment=attachment
+        )
+        self._admitting += 1
+        try:
+            handle: DuplexSessionHandle = await self._nursery.start(self._carry, runner)
+        finally:
+            self._admitting -= 1
+        return handle
+
+    def get_session(self, session_id: str) -> DuplexSessionHandle:
+        """Find a session.
+
+        Raises:
+            RealtimeError: `unknown_session`.
+        """
+        handle = self._sessions.get(session_id)
+        if handle is None:
+            raise RealtimeError("unknown_session", f"there is no session {session_id!r}")
+        return handle
+
+    async def drain(self, timeout_s: float, reason: str = "server_shutdown") -> None:
+        """Admit nobody any more; after `timeout_s` close who is left, and wait until all are gone."""
+        self._draining = True
+        with trio.move_on_after(timeout_s):
+            await self._wait_empty()
+        for handle in list(self._sessions.values()):
+            handle.close(reason, code=1001)
+        await self._wait_empty()
+
+    async def _carry(
+        self, runner: DuplexSessionRunner, *, task_status: trio.TaskStatus[DuplexSessionHandle]
+    ) -> None:
+        handle = runner.handle
+        self._sessions[handle.session_id] = handle
+        self._metrics.session_opened()
+        log.info("session.opened", session_id=handle.session_id, dialect=handle.dialect, sessions=self.count)
+        try:
+            await runner.run(task_status=task_status)
+        finally:
+            del self._sessions[handle.session_id]
+            self._metrics.session_ended(handle.counters)
+            reason = runner.core.end.reason if runner.core.end is not None else "cancelled"
+            log.info("session.closed", session_id=handle.session_id, reason=reason, sessions=self.count)
+            if not self._sessions:
+                self._empty.set()
+
+    async def _wait_empty(self) -> None:
+        while self._sessions:
+            self._empty = trio.Event()
+            await self._empty.wait()
+
+    def _new_state(
+        self, dialect: DialectName, model: str | None, patch: Mapping[str, Any]
+    ) -> DuplexEngineSession:
+        plugin, limits = self._plugin, self._limits
+        capabilities = plugin.capabilities(self._max_sessions)
+        defaults = SessionDefaults(
+            model=model or self._model_name,
+            voice=plugin.default_voice,
+            instructions=self._instructions,
+            silence_duration_ms=plugin.default_silence_duration_ms,
+            owns_turns=capabilities.supports_model_native_turn_policy,
+        )
+        config = apply_patch(default_config(defaults, dialect), patch, dialect=dialect)
+        plugin.validate_client_extra_body(config.extra_body)
+        return DuplexEngineSession(
+            session_id=new_id("duplex-"),
+            dialect=dialect,
+            config=config,
+            capabilities=capabilities,
+            lease=DuplexLeaseState(limits.idle_ttl_s, limits.disconnect_grace_s, trio.current_time()),
+            timeline=InputTimeline(plugin.input_sample_rate_hz, limits.pending_input_bytes_max),
+            output_sample_rate_hz=plugin.output_sample_rate_hz,
+            new_id=new_id,
+            conversation_id=new_id("conv_"),
+            model_name=self._model_name,
+            default_voice=plugin.default_voice,
+            runtime_config=plugin.runtime_config(config.extra_body),
+        )

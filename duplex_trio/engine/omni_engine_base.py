@@ -1,0 +1,49 @@
+"""What every engine owns: the stages of one pipeline, from loading to shutdown."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from duplex_trio.engine.orchestrator import Orchestrator
+from duplex_trio.plugin.pipeline import Pipeline, check_topology
+from duplex_trio.stages.port import StageStatistics
+from duplex_trio.stages.run import ThreadStage
+
+
+class OmniEngineBase(ABC):
+    """The stages of a pipeline, built but not running until `run`.
+
+    Args:
+        pipeline: the model.
+
+    Raises:
+        ValueError: the pipeline's topology is faulty.
+        ModelReferenceError: a model of the deployment cannot be found.
+    """
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        check_topology(pipeline.stages)
+        self.pipeline = pipeline
+        self.stages: tuple[ThreadStage, ...] = tuple(
+            ThreadStage(pipeline.build_worker(spec.stage_id)) for spec in pipeline.stages
+        )
+        self.orchestrator = self._create_orchestrator()
+
+    @abstractmethod
+    def _create_orchestrator(self) -> Orchestrator:
+        """Make the collaborator that runs requests over the stages."""
+
+    @property
+    def all_stages(self) -> Sequence[ThreadStage]:
+        """Every stage that must be up for the engine to work."""
+        return self.stages
+
+    @property
+    def healthy(self) -> bool:
+        """Whether every stage is up."""
+        return all(stage.alive for stage in self.all_stages)
+
+    def stage_statistics(self) -> list[StageStatistics]:
+        """Counters of every stage."""
+        return [stage.statistics() for stage in self.all_stages]

@@ -1,0 +1,246 @@
+"""Requests that run through several stages.
+
+A `PipelineRequest` enters the pipeline at one stage and is over when its final stage finishes, a hook ends
+it, something fails, or its owner aborts it. Each stage output comes in on the Trio thread, from the stage's
+drain, and is handled
+synchronously: a `StageRouter` (made by the owner) says what it means to the consumer and which units it makes
+possible in later stages. Nothing here waits for a consumer: results go into the request's channel, whose
+length the stages' windows bound.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import structlog
+import trio
+
+from duplex_trio.plugin.pipeline import StageSpec
+from duplex_trio.plugin.requests import StageForward
+from duplex_trio.plugin.results import DeliveredOutput, ListenResult, ModelFailure, ModelResult, TurnEnd
+from duplex_trio.stages.port import (
+    UNLIMITED,
+    OutputSink,
+    Stage,
+    StageFailed,
+    StageOutput,
+    StageRequest,
+    StageStream,
+)
+
+log = structlog.get_logger("duplex_trio.engine")
+
+_ENDINGS = (ListenResult, TurnEnd, ModelFailure)
+
+
+class StageRouter(ABC):
+    """How the outputs of one request travel. Hooks are synchronous and quick; an exception fails the request."""
+
+    @abstractmethod
+    def forward(self, stage_id: int, output: StageOutput) -> Sequence[StageForward]:
+        """Units for later stages that an output of a non-final stage makes possible."""
+
+    @abstractmethod
+    def project(self, stage_id: int, output: StageOutput) -> Sequence[ModelResult]:
+        """What an output means to the consumer."""
+
+
+class _StageSink(OutputSink):
+    def __init__(self, request: PipelineRequest, stage_id: int) -> None:
+        self._request = request
+        self._stage_id = stage_id
+
+    def deliver(self, output: StageOutput | StageFailed) -> None:
+        self._request.take(self._stage_id, output)
+
+
+class PipelineRequest:
+    """One live request across the stages. Made by `Orchestrator.open_request`."""
+
+    def __init__(
+        self,
+        request_id: str,
+        *,
+        owner: str,
+        stages: Sequence[Stage],
+        specs: Sequence[StageSpec],
+        router: StageRouter,
+        final_stage_id: int,
+    ) -> None:
+        self.request_id = request_id
+        self.owner = owner
+        self.final_stage_id = final_stage_id
+        self.stage_metrics: dict[str, dict[str, float]] = {}
+        self._stages = stages
+        self._specs = specs
+        self._router = router
+        self._streams: dict[int, StageStream] = {}
+        self._send, self._receive = trio.open_memory_channel[DeliveredOutput](math.inf)
+        self._over = False
+        self._started_s = trio.current_time()
+
+    @property
+    def over(self) -> bool:
+        """Whether the request has ended; outputs may still wait in the channel."""
+        return self._over
+
+    @property
+    def outputs(self) -> trio.MemoryReceiveChannel[DeliveredOutput]:
+        """What the request delivers; ends with the request. Give back each with `consumed`."""
+        return self._receive
+
+    async def submit(self, forward: StageForward) -> None:
+        """Hand a unit to a stage and wait until the stage took it.
+
+        Raises:
+            trio.BrokenResourceError: the stage is gone or the request is over.
+        """
+        await self._stream(forward).submit(forward.unit, final=forward.final)
+
+    def consumed(self, delivered: DeliveredOutput) -> None:
+        """Say that a delivered output is used up, which lets its stage go on."""
+        stream = self._streams.get(delivered.stage_id)
+        if stream is not None:
+            stream.consumed()
+
+    def abort(self) -> None:
+        """End the request in all stages. Idempotent, never blocks."""
+        self._end()
+
+    async def wait_released(self) -> None:
+        """Wait until every stage has forgotten the request."""
+        for stream in list(self._streams.values()):
+            await stream.wait_released()
+
+    def take(self, stage_id: int, output: StageOutput | StageFailed) -> None:
+        """One stage made one output."""
+        if self._over:
+            return
+        if isinstance(output, StageFailed):
+            self._deliver(stage_id, [ModelFailure(code=output.code, message=output.message)])
+            return
+        self._note_metrics(stage_id, output)
+        try:
+            results = list(self._router.project(stage_id, output))
+            if stage_id != self.final_stage_id:
+                self._forward_all(self._router.forward(stage_id, output))
+        except trio.BrokenResourceError as error:
+            results = [ModelFailure(code="engine_dead", message=str(error))]
+        except Exception as error:
+            # A hook of one model must not reach the drain that serves all requests of the stage.
+            log.exception("request.hook_failed", request_id=self.request_id, stage=stage_id)
+            results = [
+                ModelFailure(
+                    code="runtime_data_plane_stream_failed", message=f"the model's hook failed: {error}"
+                )
+            ]
+        finished = stage_id == self.final_stage_id and output.finished
+        if finished and not any(isinstance(result, _ENDINGS) for result in results):
+            results.append(TurnEnd())
+        self._deliver(stage_id, results)
+
+    def _deliver(self, stage_id: int, results: list[ModelResult]) -> None:
+        ended = any(isinstance(result, _ENDINGS) for result in results)
+        if not results:
+            self._streams[stage_id].consumed()
+            return
+        self._send.send_nowait(
+            DeliveredOutput(
+                request_id=self.request_id,
+                stage_id=stage_id,
+                results=tuple(results),
+                finished=ended,
+                stage_metrics={key: dict(value) for key, value in self.stage_metrics.items()},
+            )
+        )
+        if ended:
+            self._end()
+
+    def _end(self) -> None:
+        if self._over:
+            return
+        self._over = True
+        self._send.close()
+        for stream in self._streams.values():
+            stream.abort()
+
+    def _forward_all(self, forwards: Sequence[StageForward]) -> None:
+        for forward in forwards:
+            self._stream(forward).submit_nowait(forward.unit, final=forward.final)
+
+    def _stream(self, forward: StageForward) -> StageStream:
+        stream = self._streams.get(forward.stage_id)
+        if stream is None:
+            if self._over:
+                raise trio.BrokenResourceError(f"request {self.request_id!r} is over")
+            final = forward.stage_id == self.final_stage_id
+            request = StageRequest(
+                request_id=self.request_id,
+                owner=self.owner,
+                params=forward.params,
+                window=self._specs[forward.stage_id].window if final else UNLIMITED,
+            )
+            self.stage_metrics[str(forward.stage_id)] = {"first_input_ms": self._elapsed_ms()}
+            sink = _StageSink(self, forward.stage_id)
+            stream = self._streams[forward.stage_id] = self._stages[forward.stage_id].open(request, sink)
+        return stream
+
+    def _elapsed_ms(self) -> float:
+        return round((trio.current_time() - self._started_s) * 1000, 3)
+
+    def _note_metrics(self, stage_id: int, output: StageOutput) -> None:
+        figures = self.stage_metrics.setdefault(str(stage_id), {})
+        figures.setdefault("first_output_ms", self._elapsed_ms())
+        figures["output_unit_count"] = figures.get("output_unit_count", 0) + 1
+        figures.update(output.metrics)
+
+
+class Orchestrator:
+    """The stages of one pipeline, and the requests that run through them."""
+
+    def __init__(self, specs: Sequence[StageSpec], stages: Sequence[Stage]) -> None:
+        self.specs = tuple(specs)
+        self.stages = tuple(stages)
+        self._requests: dict[str, PipelineRequest] = {}
+
+    @property
+    def live_requests(self) -> int:
+        """Requests whose stages have not all let go of them."""
+        return len(self._requests)
+
+    def open_request(
+        self, request_id: str, *, owner: str, router: StageRouter, final_stage_id: int | None = None
+    ) -> PipelineRequest:
+        """Begin a request; it enters the pipeline with the first `PipelineRequest.submit`.
+
+        Raises:
+            ValueError: the id is live already.
+        """
+        if request_id in self._requests:
+            raise ValueError(f"request {request_id!r} is already live")
+        request = PipelineRequest(
+            request_id,
+            owner=owner,
+            stages=self.stages,
+            specs=self.specs,
+            router=router,
+            final_stage_id=len(self.specs) - 1 if final_stage_id is None else final_stage_id,
+        )
+        self._requests[request_id] = request
+        return request
+
+    def abort_requests(self, request_ids: Sequence[str]) -> None:
+        """Abort requests in all stages; unknown ids are skipped. Never blocks."""
+        for request_id in request_ids:
+            request = self._requests.get(request_id)
+            if request is not None:
+                request.abort()
+
+    async def release(self, request: PipelineRequest) -> None:
+        """Abort what is left of a request, wait for its stages, and forget it."""
+        request.abort()
+        await request.wait_released()
+        if self._requests.get(request.request_id) is request:
+            del self._requests[request.request_id]

@@ -1,0 +1,29 @@
+"""The task tree of an engine of sessions.
+
+engine
+|- stage[name]  x N       one worker thread each, loaded side by side
+`- sessions               one supervisor task per session, inside the stages' lifetime
+"""
+
+from __future__ import annotations
+
+import trio
+
+from duplex_trio.engine.duplex_omni_engine import DuplexOmniEngine
+from duplex_trio.stages.run import run_stages
+
+
+async def run_duplex_engine(
+    engine: DuplexOmniEngine, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Carry an engine until cancelled; started when it takes sessions.
+
+    Raises:
+        StageLoadError: in a group, for each stage that could not be loaded.
+    """
+    async with trio.open_nursery() as stage_nursery:
+        await stage_nursery.start(run_stages, engine.all_stages)
+        async with trio.open_nursery() as session_nursery:
+            engine.manager.use_nursery(session_nursery)
+            task_status.started()
+            await trio.sleep_forever()

@@ -1,0 +1,164 @@
+"""The Python entry to an engine of sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import trio
+from attrs import frozen
+
+from duplex_trio.engine import (
+    Attachment,
+    DuplexOmniEngine,
+    DuplexSessionHandle,
+    SessionEnd,
+    SessionLimits,
+)
+from duplex_trio.entrypoints.async_omni import AsyncOmni
+from duplex_trio.entrypoints.run import run_warm
+from duplex_trio.plugin.pipeline import Pipeline
+from duplex_trio.protocol.duplex import (
+    CreateItem,
+    CreateResponse,
+    DuplexEvent,
+    InputTextPart,
+    MessageItem,
+    ResponseDone,
+)
+from duplex_trio.protocol.duplex.session import DialectName
+from duplex_trio.stages.port import StageStatistics
+
+__all__ = ["Attachment", "DuplexOmni", "DuplexSessionHandle", "EngineStatistics", "SessionEnd", "WarmUpError"]
+
+WARM_UP_TIMEOUT_S = 150.0
+"""How long the first answer may take before the server gives up starting."""
+
+
+class WarmUpError(Exception):
+    """The model was loaded but could not answer."""
+
+
+@frozen
+class EngineStatistics:
+    """A look at the engine: sessions that hold a slot, live stage requests, and the stages."""
+
+    sessions: int
+    max_sessions: int
+    live_requests: int
+    stages: tuple[StageStatistics, ...]
+
+
+class _WarmUpAttachment(Attachment):
+    def __init__(self) -> None:
+        self.send_done, self.receive_done = trio.open_memory_channel[ResponseDone](8)
+
+    async def send(self, event: DuplexEvent) -> None:
+        if isinstance(event, ResponseDone):
+            await self.send_done.send(event)
+        else:
+            await trio.lowlevel.checkpoint()
+
+    async def close(self, code: int, reason: str) -> None:
+        await trio.lowlevel.checkpoint()
+        self.send_done.close()
+
+
+class DuplexOmni(AsyncOmni):
+    """Sessions with one model.
+
+    Args:
+        pipeline: the model.
+        max_sessions: sessions at once.
+        limits: limits of each session.
+        instructions: default instructions of a session.
+        warm_up: let the model answer once before `run` reports that it is ready.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        *,
+        max_sessions: int = 8,
+        limits: SessionLimits | None = None,
+        instructions: str | None = None,
+        warm_up: bool = True,
+    ) -> None:
+        self._max_sessions = max_sessions
+        self._limits = limits
+        self._instructions = instructions
+        self._warm_up = warm_up
+        super().__init__(pipeline)
+
+    def _create_engine(self) -> DuplexOmniEngine:
+        self.duplex_engine = DuplexOmniEngine(
+            self.pipeline,
+            max_sessions=self._max_sessions,
+            limits=self._limits,
+            instructions=self._instructions,
+        )
+        return self.duplex_engine
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Load the model, let it answer once, and carry sessions until cancelled; started when it is ready.
+
+        Raises:
+            StageLoadError: in a group, for each stage that could not be loaded.
+            WarmUpError: in a group, if the model does not answer.
+        """
+        await run_warm(self, self.duplex_engine, warm_up=self._warm_up, task_status=task_status)
+
+    async def open_session(
+        self,
+        *,
+        dialect: DialectName,
+        attachment: Attachment,
+        model: str | None = None,
+        patch: Mapping[str, Any] | None = None,
+    ) -> DuplexSessionHandle:
+        """Open a session; see `DuplexSessionManager.open_session`."""
+        return await self.duplex_engine.manager.open_session(
+            dialect=dialect, attachment=attachment, model=model, patch=patch
+        )
+
+    def statistics(self) -> EngineStatistics:
+        """A look at the engine for health and metrics."""
+        return EngineStatistics(
+            sessions=self.duplex_engine.manager.count,
+            max_sessions=self._max_sessions,
+            live_requests=self.duplex_engine.orchestrator.live_requests,
+            stages=tuple(self.stage_statistics()),
+        )
+
+    def render_metrics(self) -> bytes:
+        """All figures in Prometheus' text format."""
+        return self.duplex_engine.metrics.render()
+
+    async def drain(self, timeout_s: float) -> None:
+        """Take no new sessions, give the live ones `timeout_s`, then close them and wait until they are gone."""
+        await self.duplex_engine.manager.drain(timeout_s)
+
+    async def warm_up(self) -> None:
+        """Hold a session of one text turn, so that the first client finds everything warm.
+
+        Raises:
+            WarmUpError: the model gave no answer.
+        """
+        attachment = _WarmUpAttachment()
+        handle = await self.open_session(
+            dialect="duplex", attachment=attachment, patch={"turn_detection": None}
+        )
+        greeting = MessageItem(role="user", content=(InputTextPart("Hello!"),))
+        handle.submit(CreateItem(item=greeting))
+        handle.submit(CreateResponse())
+        try:
+            with trio.fail_after(WARM_UP_TIMEOUT_S):
+                done = await attachment.receive_done.receive()
+        except (trio.TooSlowError, trio.EndOfChannel) as error:
+            raise WarmUpError("the model did not answer the warm-up turn") from error
+        if done.response.status == "failed":
+            details = done.response.status_details
+            cause = details.error.message if details is not None and details.error is not None else "unknown"
+            raise WarmUpError(f"the warm-up turn failed: {cause}")
+        handle.close("warm_up_done")
+        await handle.wait_closed()

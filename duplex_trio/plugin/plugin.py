@@ -1,0 +1,76 @@
+"""The model plugin: one object per engine that holds everything model-specific.
+
+The session calls a plugin to plan input and the orchestrator calls it on each stage output; both do so on the
+Trio thread, so hooks are synchronous, quick (under 1 ms) and free of side effects outside the request state
+they are given. An exception from a hook fails that request with `runtime_data_plane_stream_failed` and
+nothing else.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from duplex_trio.plugin.capabilities import DuplexCapabilities
+from duplex_trio.plugin.requests import RequestView, StageForward, TurnInput, TurnPlan
+from duplex_trio.plugin.results import ModelResult
+from duplex_trio.stages.port import StageOutput
+from duplex_trio.stages.units import Pcm
+
+
+class DuplexModelPlugin(ABC):
+    """Contract between the engine and one model."""
+
+    plugin_id: str
+    input_sample_rate_hz: int = 16_000
+    output_sample_rate_hz: int = 24_000
+    default_voice: str | None = None
+    voices: Sequence[str] = ()
+    default_silence_duration_ms: int = 500
+
+    @abstractmethod
+    def capabilities(self, max_sessions: int) -> DuplexCapabilities:
+        """What the model can do on an engine that admits `max_sessions` sessions."""
+
+    def validate_client_extra_body(self, extra_body: Mapping[str, Any]) -> None:
+        """Check the model knobs of a client.
+
+        Raises:
+            RealtimeError: `invalid_duplex_runtime_config`, naming the key.
+        """
+        return
+
+    def runtime_config(self, extra_body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The server-owned configuration of a session, made at open and at every accepted update."""
+        return {}
+
+    @abstractmethod
+    def plan_turn(self, turn: TurnInput) -> TurnPlan:
+        """Plan the request that answers one turn.
+
+        Raises:
+            RealtimeError: the turn cannot be answered (`text_only_turn_unsupported`, ...).
+        """
+
+    def plan_partial(self, pcm: Pcm, language: str | None) -> StageForward | None:
+        """The unit that gives a quick transcript of speech that goes on, or None if the model has none."""
+        return None
+
+    def partial_transcript(self, output: StageOutput) -> str | None:
+        """The text in an output of a `plan_partial` unit."""
+        return None
+
+    @abstractmethod
+    def forward(self, stage_id: int, output: StageOutput, request: RequestView) -> Sequence[StageForward]:
+        """Units for later stages that this output makes possible, in order.
+
+        Called for stages before the final one.
+        """
+
+    @abstractmethod
+    def project(self, stage_id: int, output: StageOutput, request: RequestView) -> Sequence[ModelResult]:
+        """What the output means to the client; empty for an output that only feeds a later stage.
+
+        A `ListenResult`, `TurnEnd` or `ModelFailure` ends the request: its other stages are aborted.
+        """

@@ -1,0 +1,68 @@
+"""What a plugin is told about a request, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import Factory, frozen
+
+from duplex_trio.stages.units import ChatMessage, Pcm
+
+
+@frozen(kw_only=True)
+class TurnInput:
+    """The input of one turn of a model that answers whole turns.
+
+    `pcm` is the user's sound at the plugin's input rate, or None for a turn that answers the conversation as
+    it stands. `conversation` is the history before this input, heard text only. `respond` is false when only
+    the user's transcript is wanted.
+    """
+
+    pcm: Pcm | None
+    conversation: Sequence[ChatMessage]
+    instructions: str | None = None
+    modalities: frozenset[str] = frozenset({"audio", "text"})
+    voice: str | None = None
+    speed: float = 1.0
+    temperature: float | None = None
+    max_output_tokens: int | None = None
+    language: str | None = None
+    tools: Sequence[Mapping[str, Any]] = ()
+    tool_choice: Any = None
+    respond: bool = True
+    runtime_config: Mapping[str, Any] = Factory(dict)
+
+
+@frozen(kw_only=True)
+class StageForward:
+    """One unit for one stage. `final` says that no unit follows for that stage in this request."""
+
+    stage_id: int
+    unit: Any
+    params: Any = None
+    final: bool = False
+
+
+@frozen(kw_only=True)
+class TurnPlan:
+    """How a turn enters the pipeline.
+
+    The first unit, the last stage involved, and the plugin's state of the request.
+    """
+
+    entry: StageForward
+    final_stage_id: int
+    state: Any = None
+
+
+@frozen(kw_only=True)
+class RequestView:
+    """One live request, as shown to a plugin's hooks. `state` is what `TurnPlan.state` was."""
+
+    request_id: str
+    session_id: str
+    epoch: int
+    turn_id: int
+    final_stage_id: int
+    state: Any

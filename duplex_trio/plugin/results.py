@@ -1,0 +1,84 @@
+"""What a model's outputs mean, in terms a session understands.
+
+A plugin's data plane turns each delivered stage output into any number of these values; the session turns
+them into events. Sound is mono float32 at the plugin's output rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import Factory, frozen
+
+from duplex_trio.stages.units import Pcm
+
+
+@frozen(eq=False, kw_only=True)
+class SpeechResult:
+    """A stretch of assistant speech and the text it speaks (empty when the text came before).
+
+    The text is aligned with the sound: by the end of `pcm` all of `text` has been spoken.
+    """
+
+    pcm: Pcm
+    sample_rate_hz: int
+    text: str
+
+
+@frozen(kw_only=True)
+class TextResult:
+    """Assistant text for a response without sound."""
+
+    text: str
+
+
+@frozen(kw_only=True)
+class UserTranscript:
+    """What the model heard the user say in the turn; final for the turn's sound."""
+
+    text: str
+    audio_duration_s: float
+    language: str | None = None
+
+
+@frozen(kw_only=True)
+class ListenResult:
+    """The model chose not to speak. `reason` is shown in `response.listen`."""
+
+    reason: str
+    model_listen: bool = True
+
+
+@frozen(kw_only=True)
+class TurnEnd:
+    """The model's turn is over. Token counts are totals of the turn; `finish_reason` is `stop` or `length`."""
+
+    finish_reason: str = "stop"
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+
+
+@frozen(kw_only=True)
+class ModelFailure:
+    """The turn failed. `code` is a wire error code."""
+
+    code: str
+    message: str
+
+
+ModelResult = SpeechResult | TextResult | UserTranscript | ListenResult | TurnEnd | ModelFailure
+
+StageMetrics = Mapping[str, Mapping[str, float]]
+"""Figures per stage id, as they travel in `duplex.stage_metrics`."""
+
+
+@frozen(kw_only=True)
+class DeliveredOutput:
+    """What a request delivers to its session: the results of one stage output, with the figures behind them."""
+
+    request_id: str
+    stage_id: int
+    results: tuple[ModelResult, ...]
+    finished: bool = False
+    stage_metrics: StageMetrics = Factory(dict)

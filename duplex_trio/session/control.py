@@ -1,0 +1,223 @@
+"""Transitions that act at once, whatever is queued: cancel, barge-in, clear, acknowledge, close.
+
+Each is synchronous, so it is atomic and may be called by the socket's reader as well as by a task of the
+session. What a cancellation does, in order: raise the epoch and end the response in the ledgers; abort the
+old epoch's stage requests; drop its queued media and queue the terminal events ahead of everything; cancel
+the epoch's scope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from duplex_trio.protocol.duplex import (
+    AckPlayback,
+    BargeIn,
+    CancelInput,
+    CancelResponse,
+    ClearInput,
+    ClearOutputAudio,
+    CloseSession,
+    DuplexEvent,
+    ErrorEvent,
+    Heartbeat,
+    OverlapDecision,
+    RealtimeError,
+    SessionClosed,
+    SessionExpired,
+    SessionHeartbeatAck,
+)
+from duplex_trio.session.core import SessionCore, SessionEnd
+from duplex_trio.session.state.engine_session import CancelReason
+from duplex_trio.session.state.input import clear_input
+from duplex_trio.session.state.items import ack_playback
+from duplex_trio.session.state.response import Response
+
+
+class SessionControl:
+    """The control transitions of one session."""
+
+    def __init__(self, core: SessionCore) -> None:
+        self._core = core
+
+    # ------------------------------------------------------------------ cancelling
+
+    def cancel(self, reason: CancelReason, *, first: Sequence[DuplexEvent] = ()) -> None:
+        """Cancel the current epoch.
+
+        Args:
+            reason: why; `turn_detected` is reported as such, the rest as `client_cancelled`.
+            first: events to send before those of the cancellation.
+        """
+        core, state = self._core, self._core.state
+        started_s = core.now_s
+        cancelled_response = state.active is not None
+        cancellation = state.cancel(reason, started_s)
+        core.respond_when_done = False
+        self.discard_prepared()
+        for turn in list(core.live_turns.values()):
+            if turn.epoch < cancellation.epoch:
+                turn.discard()
+        core.counters.discarded_audio_ms += core.egress.raise_epoch(cancellation.epoch)
+        core.emit([*first, *cancellation.events])
+        if core.epoch_scope is not None:
+            core.epoch_scope.cancel()
+        owed = [turn for turn in core.transcribing.values() if turn.epoch < cancellation.epoch]
+        for turn in owed if reason != "session_closed" else ():
+            core.transcribe_again(turn)
+        core.counters.barge_ins += reason in ("turn_detected", "barge_in")
+        core.counters.responses_cancelled += cancelled_response
+        core.log.info("epoch.cancelled", reason=reason, epoch=cancellation.epoch, response=cancelled_response)
+
+    def discard_prepared(self) -> None:
+        """Throw away the turn that was prepared ahead of the end of speech, if there is one."""
+        turn, self._core.prepared = self._core.prepared, None
+        if turn is not None:
+            turn.discard()
+            self._core.counters.speculations_discarded += 1
+
+    def speech_over_response(self, *, interrupt: bool) -> None:
+        """The user began to speak while a response is in progress or still being played."""
+        state = self._core.state
+        decision = OverlapDecision(
+            event_id=state.new_id("event_"),
+            session_id=state.session_id,
+            epoch=state.epoch,
+            policy="barge_in_on_speech" if interrupt else "listen_only",
+            action="barge_in" if interrupt else "listen",
+            reason="server_vad_speech_started" if interrupt else "policy_listen_only",
+        )
+        if interrupt:
+            self.cancel("turn_detected", first=[decision])
+        else:
+            self._core.emit([decision])
+
+    def cancel_response(self, command: CancelResponse, seq: int) -> None:
+        """`response.cancel`.
+
+        Raises:
+            RealtimeError: `response_cancel_not_active`.
+        """
+        core = self._core
+        active = core.state.active
+        if command.response_id is not None and (active is None or active.response_id != command.response_id):
+            raise RealtimeError(
+                "response_cancel_not_active",
+                f"Cancellation failed: response {command.response_id!r} is not active",
+                param="response_id",
+            )
+        waiting = bool(core.work.statistics().current_buffer_used) or core.respond_when_done
+        if active is None and not waiting:
+            raise RealtimeError("response_cancel_not_active", "Cancellation failed: no active response found")
+        core.cancel_floor = seq
+        if active is not None or core.respond_when_done:
+            self.cancel("client_cancelled")
+
+    def barge_in(self, command: BargeIn | CancelInput, seq: int) -> None:
+        """`barge_in` and `input.cancel`: drop input, and cut what it set in motion.
+
+        Raises:
+            RealtimeError: `barge_in_unsupported`.
+        """
+        core, state = self._core, self._core.state
+        if isinstance(command, BargeIn) and not state.capabilities.supports_barge_in:
+            raise RealtimeError("barge_in_unsupported", "the model cannot be interrupted")
+        core.input_floor = core.cancel_floor = seq
+        interrupted = state.interruptible(core.now_s)
+        dropped = clear_input(state)
+        self.cancel("barge_in", first=dropped if not interrupted else dropped[:-1])
+
+    def clear_output(self, command: ClearOutputAudio) -> None:
+        """`output_audio_buffer.clear`: stop the sound, and the response that makes it."""
+        core, state = self._core, self._core.state
+        response = self._target(command.response_id)
+        if response is not None and response is state.active:
+            sent = response.cursor.sent_ms > 0
+            first = [] if sent else [state.cleared_event(response.response_id)]
+            self.cancel("output_audio_buffer_clear", first=first)
+            return
+        playing = state.unplayed(core.now_s)
+        if response is not None and response not in playing:
+            core.emit([state.cleared_event(response.response_id)])
+            return
+        core.emit(
+            state.clear_playback(core.now_s)
+            or [state.cleared_event(response.response_id if response else None)]
+        )
+
+    def _target(self, response_id: str | None) -> Response | None:
+        state = self._core.state
+        if response_id is None:
+            return state.last_response
+        response = state.find_response(response_id)
+        if response is None:
+            raise RealtimeError(
+                "response_not_active", f"no recent response {response_id!r}", param="response_id"
+            )
+        return response
+
+    # ------------------------------------------------------------------ the rest
+
+    def clear_input(self, command: ClearInput, seq: int) -> None:
+        """`input_audio_buffer.clear`."""
+        self._core.input_floor = seq
+        self.discard_prepared()
+        self._core.emit(clear_input(self._core.state))
+
+    def ack_playback(self, command: AckPlayback) -> None:
+        """`playback.ack`."""
+        self._core.emit(ack_playback(self._core.state, command))
+        self._core.touch()
+
+    def heartbeat(self, command: Heartbeat) -> None:
+        """`session.heartbeat`."""
+        state = self._core.state
+        self._core.touch()
+        self._core.emit([SessionHeartbeatAck(event_id=state.new_id("event_"), session_id=state.session_id)])
+
+    def fail_response(self, response: Response, error: RealtimeError) -> None:
+        """A response ends because something failed: the error first, then the closing block."""
+        core, state = self._core, self._core.state
+        if response.status is not None:
+            return
+        core.egress.drop_response(response.response_id)
+        report = ErrorEvent.from_error(error, event_id=state.new_id("event_"))
+        core.emit([report, *state.fail_response(response, error, core.now_s)])
+        core.counters.responses_failed += 1
+        core.log.warning(
+            "response.failed", response_id=response.response_id, code=error.code, message=error.message
+        )
+
+    def close(self, command: CloseSession) -> None:
+        """`session.close`."""
+        self.end(SessionEnd(command.reason))
+
+    def expire(self, reason: str) -> None:
+        """The lease ran out."""
+        self.end(SessionEnd(reason, expired=True))
+
+    def fail(self, error: RealtimeError) -> None:
+        """The session cannot go on."""
+        if not self._core.closing:
+            report = ErrorEvent.from_error(error, event_id=self._core.state.new_id("event_"))
+            self._core.emit([report])
+            self.end(SessionEnd(error.code, code=1011))
+
+    def end(self, end: SessionEnd) -> None:
+        """End the session: cut the response, say goodbye once, and let the tasks go. Idempotent."""
+        core, state = self._core, self._core.state
+        if core.closing:
+            return
+        if state.active is not None or core.live_turns:
+            self.cancel("session_closed")
+        state.state = "closing"
+        state.lease.mark_terminal(end.reason)
+        farewell: DuplexEvent = (
+            SessionExpired(event_id=state.new_id("event_"), session_id=state.session_id, reason=end.reason)
+            if end.expired
+            else SessionClosed(
+                event_id=state.new_id("event_"), session_id=state.session_id, reason=end.reason
+            )
+        )
+        core.emit([farewell])
+        core.finish(end)

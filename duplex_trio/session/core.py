@@ -1,0 +1,135 @@
+"""What the tasks of one session share, and how events leave it. Behaviour is in the modules that use this."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+import structlog
+import trio
+from attrs import frozen
+
+from duplex_trio.plugin.plugin import DuplexModelPlugin
+from duplex_trio.protocol.duplex import DuplexEvent, ErrorEvent, RealtimeError
+from duplex_trio.session.counters import SessionCounters
+from duplex_trio.session.egress import Egress
+from duplex_trio.session.limits import SessionLimits
+from duplex_trio.session.port import DuplexStagePort
+from duplex_trio.session.state.egress_queue import EgressOverflowError
+from duplex_trio.session.state.engine_session import DuplexEngineSession
+from duplex_trio.session.turn import Turn
+
+if TYPE_CHECKING:
+    from duplex_trio.session.work import Work
+
+log = structlog.get_logger("duplex_trio.session")
+
+
+@frozen
+class SessionEnd:
+    """Why a session ended, and the WebSocket close code that says so."""
+
+    reason: str
+    code: int = 1000
+    expired: bool = False
+
+
+def _ignore(_: object) -> None:
+    """Until the session is wired, nobody is told."""
+
+
+class SessionCore:
+    """The shared parts of one session.
+
+    Attributes:
+        state: the ledgers; changed in synchronous code only.
+        egress: everything for the client goes through it.
+        work: the actor's channel.
+        turns: turns on their way to the stages.
+        live_turns: turns whose stage request is not released, by request id.
+        prepared: the turn that was prepared ahead of the end of speech.
+        command_seq: number of the last client command.
+        transcribing: turns that owe the transcript of a committed user item, by item id.
+        on_prepared_transcript: told what was said in a turn that was prepared ahead.
+        transcribe_again: makes the transcript of a turn that was cancelled before it had one.
+        cancel_floor: commands below it asked for responses that were cancelled before they began.
+        input_floor: commits below it took sound that was dropped.
+    """
+
+    def __init__(
+        self,
+        state: DuplexEngineSession,
+        *,
+        plugin: DuplexModelPlugin,
+        port: DuplexStagePort,
+        limits: SessionLimits,
+    ) -> None:
+        self.state = state
+        self.plugin = plugin
+        self.port = port
+        self.limits = limits
+        self.counters = SessionCounters()
+        self.egress: Egress
+        self.work, self.work_receive = trio.open_memory_channel[Work](limits.pending_commands_max)
+        self.turns, self.turns_receive = trio.open_memory_channel[Turn](limits.pending_turns_max)
+        self.live_turns: dict[str, Turn] = {}
+        self.prepared: Turn | None = None
+        self.transcribing: dict[str, Turn] = {}
+        self.on_prepared_transcript: Callable[[str], None] = _ignore
+        self.transcribe_again: Callable[[Turn], None] = _ignore
+        self.command_seq = 0
+        self.cancel_floor = 0
+        self.input_floor = 0
+        self.respond_when_done = False
+        self.epoch_scope: trio.CancelScope | None = None
+        self.lease_scope: trio.CancelScope | None = None
+        self.end: SessionEnd | None = None
+        self.ended = trio.Event()
+        self.transcripts_settled = trio.lowlevel.ParkingLot()
+        self.log = log.bind(session_id=state.session_id)
+
+    @property
+    def now_s(self) -> float:
+        """The session's clock, in seconds."""
+        return trio.current_time()
+
+    @property
+    def closing(self) -> bool:
+        """Whether the session is on its way out."""
+        return self.state.state != "open"
+
+    def emit(self, events: Iterable[DuplexEvent]) -> None:
+        """Send events ahead of media. A client that no longer takes them ends the session."""
+        try:
+            for event in events:
+                self.egress.put(event)
+        except EgressOverflowError as error:
+            self.finish(SessionEnd("slow_reader", code=1008), why=str(error))
+
+    def refuse(self, error: RealtimeError, event_id: str | None = None) -> None:
+        """Tell the client that something it sent was refused."""
+        self.counters.commands_refused += 1
+        self.log.info("command.refused", code=error.code, param=error.param, message=error.message)
+        self.emit(
+            [ErrorEvent.from_error(error.with_event_id(event_id), event_id=self.state.new_id("event_"))]
+        )
+
+    def finish(self, end: SessionEnd, *, why: str | None = None) -> None:
+        """Let the session end; the first reason stands. What is queued for the client still goes out."""
+        if self.end is None:
+            self.end = end
+            self.log.info("session.ending", reason=end.reason, why=why)
+        self.state.state = "closing"
+        self.egress.finish()
+
+    def touch(self) -> None:
+        """Something happened that keeps the session alive."""
+        lease = self.state.lease
+        if lease.terminal_reason is None:
+            lease.touch(self.now_s)
+            self.reset_lease_deadline()
+
+    def reset_lease_deadline(self) -> None:
+        """Move the deadline that the lease task sleeps towards."""
+        if self.lease_scope is not None:
+            self.lease_scope.deadline = self.state.lease.deadline_s()

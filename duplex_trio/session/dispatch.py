@@ -1,0 +1,87 @@
+"""Where a client's command goes: acted on at once, or put in line for the actor.
+
+Called by the socket's reader, so nothing here waits. Sound is decoded and stored here; what cancels, clears,
+acknowledges or keeps alive acts here; everything whose meaning depends on what came before it goes through
+the actor's channel.
+"""
+
+from __future__ import annotations
+
+import trio
+
+from duplex_trio.protocol.duplex import (
+    AckPlayback,
+    AppendAudio,
+    BargeIn,
+    CancelInput,
+    CancelResponse,
+    ClearInput,
+    ClearOutputAudio,
+    CloseSession,
+    Commit,
+    DuplexCommand,
+    Heartbeat,
+    RealtimeError,
+)
+from duplex_trio.session.control import SessionControl
+from duplex_trio.session.core import SessionCore
+from duplex_trio.session.ingress import SessionIngress
+from duplex_trio.session.work import CommandWork
+
+
+class SessionDispatch:
+    """Entry of all client commands of one session."""
+
+    def __init__(self, core: SessionCore, control: SessionControl, ingress: SessionIngress) -> None:
+        self._core = core
+        self._control = control
+        self._ingress = ingress
+
+    def submit(self, command: DuplexCommand) -> None:
+        """Take a command. Never blocks and never raises: a refusal reaches the client as an `error` event."""
+        core = self._core
+        core.command_seq += 1
+        try:
+            if core.closing:
+                raise RealtimeError("session_closed", "the session is closing")
+            self._take(command, core.command_seq)
+        except RealtimeError as error:
+            core.refuse(error, command.event_id)
+
+    def _take(self, command: DuplexCommand, seq: int) -> None:
+        control = self._control
+        match command:
+            case AppendAudio():
+                self._ingress.append(command)
+            case CancelResponse():
+                control.cancel_response(command, seq)
+            case BargeIn() | CancelInput():
+                control.barge_in(command, seq)
+                self._ingress.restart()
+            case ClearInput():
+                control.clear_input(command, seq)
+                self._ingress.restart()
+            case ClearOutputAudio():
+                control.clear_output(command)
+            case AckPlayback():
+                control.ack_playback(command)
+            case Heartbeat():
+                control.heartbeat(command)
+            case CloseSession():
+                control.close(command)
+            case _:
+                self._put_in_line(command, seq)
+
+    def _put_in_line(self, command: DuplexCommand, seq: int) -> None:
+        core = self._core
+        if isinstance(command, Commit):
+            self._ingress.flush()
+        work = CommandWork(command=command, seq=seq, audio_end=core.state.timeline.end)
+        try:
+            core.work.send_nowait(work)
+        except trio.WouldBlock:
+            raise RealtimeError(
+                "input_backpressure", f"{core.limits.pending_commands_max} commands are waiting already"
+            ) from None
+        if isinstance(command, Commit):
+            self._ingress.restart()

@@ -1,0 +1,141 @@
+"""The one task that writes to a session's client.
+
+It empties the two lanes of `EgressQueue` into the current attachment, control first, and lets media go at
+most `lead_ms` ahead of an estimated real-time player: what has not left the queue can still be taken back by
+a barge-in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+import trio
+
+from duplex_trio.protocol.duplex import DuplexEvent
+from duplex_trio.session.attachment import Attachment
+from duplex_trio.session.state.egress_queue import EgressQueue, MediaEntry
+
+log = structlog.get_logger("duplex_trio.session")
+
+SEND_TIMEOUT_S = 5.0
+LEAD_MS = 300.0
+
+
+class Egress:
+    """Lanes, pacing and the attachment of one session.
+
+    Args:
+        session_id: for logs.
+        ahead_ms: sound sent and not yet played by now, estimated.
+        on_media_sent: told of each media entry just before it is sent.
+        on_end_marker: told when the end marker of a response is reached; all its media has been sent.
+        on_lost: told when the client stopped reading or went away.
+        lead_ms: how far media may run ahead of the player.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        *,
+        ahead_ms: Callable[[], float],
+        on_media_sent: Callable[[MediaEntry], None],
+        on_end_marker: Callable[[str], None],
+        on_lost: Callable[[str], None],
+        lead_ms: float = LEAD_MS,
+    ) -> None:
+        self.queue = EgressQueue()
+        self.attachment: Attachment | None = None
+        self._session_id = session_id
+        self._ahead_ms = ahead_ms
+        self._on_media_sent = on_media_sent
+        self._on_end_marker = on_end_marker
+        self._on_lost = on_lost
+        self._lead_ms = lead_ms
+        self._wake = trio.Event()
+        self._room = trio.lowlevel.ParkingLot()
+        self._finishing = False
+
+    def put(self, event: DuplexEvent) -> None:
+        """Queue a control event. Never blocks.
+
+        Raises:
+            EgressOverflowError: the control lane is full.
+        """
+        self.queue.put_control(event)
+        self._wake.set()
+
+    async def put_media(self, entry: MediaEntry) -> bool:
+        """Wait for room and queue media; false if it went stale meanwhile. Always a checkpoint."""
+        await trio.lowlevel.checkpoint()
+        while not self.queue.media_has_room and entry.epoch >= self.queue.epoch:
+            await self._room.park()
+        kept = self.queue.put_media(entry)
+        self._wake.set()
+        return kept
+
+    def raise_epoch(self, epoch: int) -> float:
+        """Drop media of older epochs at once; returns the dropped milliseconds."""
+        dropped_ms = self.queue.raise_epoch(epoch)
+        self._room.unpark_all()
+        self._wake.set()
+        return dropped_ms
+
+    def drop_response(self, response_id: str) -> None:
+        """Drop what is left of one response's media."""
+        self.queue.drop_response(response_id)
+        self._room.unpark_all()
+
+    def finish(self) -> None:
+        """Let `run` return once the control lane is empty; media is not waited for."""
+        self._finishing = True
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Send until `finish`."""
+        while True:
+            event = self.queue.pop_control()
+            if event is not None:
+                await self._send(event)
+                continue
+            if self._finishing:
+                return
+            self._wake = trio.Event()
+            entry = self.queue.peek_media()
+            if entry is None:
+                await self._wake.wait()
+                continue
+            wait_ms = self._ahead_ms() - self._lead_ms if entry.duration_ms > 0 else 0.0
+            if wait_ms > 0:
+                with trio.move_on_after(wait_ms / 1000):
+                    await self._wake.wait()
+                continue
+            await self._send_media(self.queue.pop_media())
+
+    async def _send_media(self, entry: MediaEntry) -> None:
+        self._room.unpark_all()
+        if entry.event is None:
+            self._on_end_marker(entry.response_id)
+            await trio.lowlevel.checkpoint()
+            return
+        self._on_media_sent(entry)
+        await self._send(entry.event)
+
+    async def _send(self, event: DuplexEvent) -> None:
+        attachment = self.attachment
+        if attachment is None:
+            await trio.lowlevel.checkpoint()
+            return
+        try:
+            with trio.fail_after(SEND_TIMEOUT_S):
+                await attachment.send(event)
+        except trio.TooSlowError:
+            self._lose(attachment, "the client has not read for too long")
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            self._lose(attachment, "the client is gone")
+
+    def _lose(self, attachment: Attachment, why: str) -> None:
+        if self.attachment is attachment:
+            self.attachment = None
+            log.info("session.client_lost", session_id=self._session_id, why=why)
+            self._on_lost(why)

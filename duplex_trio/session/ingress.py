@@ -1,0 +1,336 @@
+"""The user's sound on its way in: decoding as it arrives, then detection of speech in a task that follows
+behind.
+
+`append` is called by the socket's reader for every message, so it is synchronous and does nothing but decode,
+resample and store. The `run` task lets the voice-activity stage score what is stored, one job in flight, and
+acts on what the endpointer makes of it: speech that begins interrupts, a pause prepares an answer, its end
+commits the turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import trio
+from attrs import frozen
+
+from duplex_trio.protocol.duplex import AppendAudio, RealtimeError
+from duplex_trio.protocol.duplex.audio import AudioInputDecoder, parse_format
+from duplex_trio.protocol.duplex.session import SemanticVad, ServerVad, TurnDetection
+from duplex_trio.session.control import SessionControl
+from duplex_trio.session.core import SessionCore
+from duplex_trio.session.state.agreement import LocalAgreement
+from duplex_trio.session.state.endpointing import (
+    Endpointer,
+    EndpointEvent,
+    EndpointingParams,
+    SpeechPaused,
+    SpeechResumed,
+    SpeechStarted,
+    SpeechStopped,
+)
+from duplex_trio.session.state.input import input_item_id, speech_started, speech_stopped, transcript_delta
+from duplex_trio.session.work import SpeechEndedWork
+from duplex_trio.stages.port import OutputSink, StageFailed, StageOutput, StageStream
+from duplex_trio.stages.units import VadFrames, VadScores
+
+FRAME_SAMPLES = 512
+"""One detector frame: 32 ms at 16 kHz."""
+FRAMES_PER_JOB_MAX = 32
+"""About one second of sound a job, so that a backlog is worked off in pieces."""
+KEPT_BEFORE_SPEECH_S = 2.0
+"""Quiet sound kept beside the padding, for a client that commits by hand."""
+
+Prepare = Callable[[int, int], None]
+"""Computes an answer to the speech in a range of the input line and holds it."""
+
+
+class SessionIngress:
+    """Input of one session.
+
+    Args:
+        core: the session.
+        control: for interrupting and for throwing prepared turns away.
+        prepare: makes a prepared turn.
+    """
+
+    def __init__(self, core: SessionCore, control: SessionControl, prepare: Prepare) -> None:
+        self._core = core
+        self._control = control
+        self._prepare = prepare
+        self._decoder: AudioInputDecoder | None = None
+        self._endpointer = Endpointer()
+        self._generation = 0
+        self._frames_ready = trio.Event()
+        self._vad_failed = False
+        self._speech_start = 0
+        self._partials = PartialTranscripts(core)
+        self.configure(core.state.config.turn_detection)
+
+    # ------------------------------------------------------------------ called as messages arrive
+
+    def append(self, command: AppendAudio) -> None:
+        """Take one append: decode, resample, store.
+
+        Raises:
+            RealtimeError: `invalid_input_modality`, `unsupported_audio_format`, `bad_audio` or
+                `input_backpressure`; the append is dropped, the session goes on.
+        """
+        core = self._core
+        capabilities = core.state.capabilities
+        if command.video_frames and "video" not in capabilities.optional_input_modalities:
+            raise RealtimeError("invalid_input_modality", "the model takes no video", param="video_frames")
+        if not command.audio:
+            raise RealtimeError("invalid_input_modality", "the append holds no audio", param="audio")
+        core.state.timeline.append(self._decoder_for(command).feed(command.audio), core.now_s)
+        core.touch()
+        self._wake_detector()
+
+    def flush(self) -> None:
+        """The client ends its utterance: take in what the resampler still holds."""
+        if self._decoder is not None:
+            tail = self._decoder.flush()
+            if len(tail):
+                self._core.state.timeline.append(tail, self._core.now_s)
+
+    def restart(self) -> None:
+        """Sound up to here was committed or dropped: detection starts anew behind it."""
+        self._generation += 1
+        behind = self._core.state.timeline.end - self._endpointer.position_sample
+        self._endpointer.skip(max(0, behind))
+        self._partials.reset()
+
+    def configure(self, detection: TurnDetection | None) -> None:
+        """Adopt the turn detection of the session."""
+        if detection is None:
+            self._generation += 1
+            self._endpointer.reset()
+            return
+        if (
+            self._core.state.timeline.end
+            > self._endpointer.position_sample + FRAME_SAMPLES * FRAMES_PER_JOB_MAX
+        ):
+            self.restart()
+        self._endpointer.configure(self._params(detection))
+        self._wake_detector()
+
+    def note_prepared_transcript(self, text: str) -> None:
+        """What was said before the current pause.
+
+        With semantic detection a complete sentence ends the turn soon.
+        """
+        detection = self._core.state.config.turn_detection
+        if isinstance(detection, SemanticVad) and text.rstrip().endswith((".", "?", "!")):
+            quiet_ms = self._core.plugin.default_silence_duration_ms
+            self._endpointer.configure(self._params(detection, silence_ms=quiet_ms))
+
+    def _decoder_for(self, command: AppendAudio) -> AudioInputDecoder:
+        declared = self._core.state.config.input_format
+        if command.format is not None or command.sample_rate_hz is not None:
+            declared = parse_format(
+                command.format,
+                direction="input",
+                rate=command.sample_rate_hz,
+                param="format",
+                current=declared,
+            )
+        if self._decoder is None or not self._decoder.matches(declared):
+            self._decoder = AudioInputDecoder(declared, self._core.plugin.input_sample_rate_hz)
+        return self._decoder
+
+    def _params(self, detection: TurnDetection, *, silence_ms: int | None = None) -> EndpointingParams:
+        pause_ms = self._core.state.capabilities.speculation_pause_ms or None
+        if isinstance(detection, ServerVad):
+            return EndpointingParams(
+                threshold=detection.threshold,
+                prefix_padding_ms=detection.prefix_padding_ms,
+                silence_duration_ms=detection.silence_duration_ms,
+                min_speech_duration_ms=detection.min_speech_duration_ms,
+                pause_ms=pause_ms,
+            )
+        timeout_ms = int(detection.timeout_s * 1000)
+        return EndpointingParams(silence_duration_ms=silence_ms or timeout_ms, pause_ms=pause_ms)
+
+    # ------------------------------------------------------------------ the detector's task
+
+    async def run(self) -> None:
+        """Score and judge what is stored until cancelled."""
+        core = self._core
+        stream = core.port.open_vad(core.state.session_id)
+        try:
+            while True:
+                await self._wait_for_frames()
+                scores = await self._score(stream)
+                if scores is None:
+                    self._fail()
+                    return
+                if scores.generation == self._generation and core.state.config.turn_detection is not None:
+                    await self._act(self._endpointer.feed(scores.probabilities).events)
+                    self._trim()
+        finally:
+            if stream is not None:
+                stream.abort()
+            self._partials.close()
+
+    async def _wait_for_frames(self) -> None:
+        while True:
+            self._frames_ready = trio.Event()
+            if self._frames_waiting() > 0:
+                await trio.lowlevel.checkpoint()
+                return
+            await self._frames_ready.wait()
+
+    async def _score(self, stream: StageStream | None) -> _Scores | None:
+        if stream is None:
+            return None
+        begin = self._endpointer.position_sample
+        count = min(self._frames_waiting(), FRAMES_PER_JOB_MAX)
+        generation = self._generation
+        pcm = self._core.state.timeline.read(begin, begin + count * FRAME_SAMPLES)
+        try:
+            stream.submit_nowait(VadFrames(pcm))
+            output = await stream.outputs.receive()
+        except (trio.BrokenResourceError, trio.EndOfChannel):
+            return None
+        stream.consumed()
+        assert isinstance(output.data, VadScores)
+        return _Scores(generation, [float(p) for p in output.data.probabilities])
+
+    async def _act(self, events: Sequence[EndpointEvent]) -> None:
+        state = self._core.state
+        for event in events:
+            match event:
+                case SpeechStarted(start_sample=start):
+                    self._speech_begins(start)
+                case SpeechPaused(at_sample=at):
+                    detection = state.config.turn_detection
+                    if detection is not None and detection.create_response:
+                        self._prepare(self._speech_start, at)
+                case SpeechResumed():
+                    self._control.discard_prepared()
+                    detection = state.config.turn_detection
+                    if isinstance(detection, SemanticVad):
+                        self._endpointer.configure(self._params(detection))
+                case SpeechStopped(end_sample=end, speech_end_sample=speech_end):
+                    await self._speech_ends(end, speech_end)
+        if self._endpointer.speech_active:
+            self._partials.maybe_request(self._speech_start, self._endpointer.position_sample)
+
+    def _speech_begins(self, start: int) -> None:
+        core, state = self._core, self._core.state
+        self._speech_start = max(start, state.timeline.start)
+        self._partials.reset()
+        interrupts = state.interruptible(core.now_s)
+        core.emit(speech_started(state, start))
+        core.log.info("speech.started", at_ms=state.timeline.position_ms(start))
+        if interrupts:
+            detection = state.config.turn_detection
+            interrupt = (
+                detection is not None
+                and detection.interrupt_response
+                and state.capabilities.supports_barge_in
+            )
+            self._control.speech_over_response(interrupt=interrupt)
+
+    async def _speech_ends(self, end: int, speech_end: int) -> None:
+        core, state = self._core, self._core.state
+        core.emit(speech_stopped(state, end))
+        core.log.info("speech.stopped", at_ms=state.timeline.position_ms(end))
+        detection = state.config.turn_detection
+        if isinstance(detection, SemanticVad):
+            self._endpointer.configure(self._params(detection))
+        work = SpeechEndedWork(begin=self._speech_start, end=end, speech_end=speech_end, seq=core.command_seq)
+        await core.work.send(work)
+
+    def _trim(self) -> None:
+        timeline = self._core.state.timeline
+        if self._endpointer.speech_active or self._core.state.speech_open:
+            return
+        kept = self._endpointer.params.prefix_padding_ms / 1000 + KEPT_BEFORE_SPEECH_S
+        timeline.trim(self._endpointer.position_sample - int(kept * timeline.sample_rate_hz))
+
+    def _frames_waiting(self) -> int:
+        if self._vad_failed or self._core.state.config.turn_detection is None:
+            return 0
+        return (self._core.state.timeline.end - self._endpointer.position_sample) // FRAME_SAMPLES
+
+    def _wake_detector(self) -> None:
+        if not self._frames_ready.is_set() and self._frames_waiting() > 0:
+            self._frames_ready.set()
+
+    def _fail(self) -> None:
+        self._vad_failed = True
+        self._core.refuse(
+            RealtimeError(
+                "server_vad_unavailable", "voice activity detection is not available; commit by hand"
+            )
+        )
+
+
+@frozen(eq=False)
+class _Scores:
+    generation: int
+    probabilities: list[float]
+
+
+class PartialTranscripts(OutputSink):
+    """Transcripts of speech that goes on: one request on the recognition stage, one job in flight."""
+
+    def __init__(self, core: SessionCore) -> None:
+        self._core = core
+        self._stream: StageStream | None = None
+        self._agreement = LocalAgreement()
+        self._in_flight = False
+        self._item_id: str | None = None
+        self._last_position = 0
+        self._off = core.state.capabilities.partial_transcript_interval_ms <= 0
+
+    def maybe_request(self, begin: int, position: int) -> None:
+        """Ask for a transcript of [begin, position) if enough new sound has come since the last one."""
+        state = self._core.state
+        interval = state.capabilities.partial_transcript_interval_ms * state.timeline.sample_rate_hz // 1000
+        if self._off or self._in_flight or position - max(self._last_position, begin) < interval:
+            return
+        transcription = state.config.transcription or {}
+        forward = self._core.plugin.plan_partial(
+            state.timeline.read(begin, position), transcription.get("language")
+        )
+        if forward is None:
+            self._off = True
+            return
+        try:
+            if self._stream is None:
+                self._stream = self._core.port.open_listener(state.session_id, forward.stage_id, self)
+            self._stream.submit_nowait(forward.unit)
+        except trio.BrokenResourceError:
+            self._off = True
+            return
+        self._in_flight = True
+        self._item_id = input_item_id(state)
+        self._last_position = position
+        self._core.counters.partial_transcripts += 1
+
+    def deliver(self, output: StageOutput | StageFailed) -> None:
+        """A transcript arrived; what two in a row agree on is shown."""
+        self._in_flight = False
+        if isinstance(output, StageFailed):
+            self._off = True
+            self._core.log.warning("partial_transcripts.off", code=output.code, message=output.message)
+            return
+        state = self._core.state
+        text = self._core.plugin.partial_transcript(output)
+        if text is None or not state.speech_open or self._item_id != state.input_item_id:
+            return
+        new = self._agreement.update(text)
+        if new and self._item_id is not None and not self._core.closing:
+            self._core.emit(transcript_delta(state, self._item_id, new))
+
+    def reset(self) -> None:
+        """Other speech begins."""
+        self._agreement.reset()
+        self._last_position = 0
+
+    def close(self) -> None:
+        """End the request."""
+        if self._stream is not None:
+            self._stream.abort()

@@ -1,0 +1,87 @@
+"""What a session asks of the stages. Implemented by the engine's duplex orchestrator."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import trio
+from attrs import frozen
+
+from duplex_trio.plugin.requests import StageForward, TurnPlan
+from duplex_trio.plugin.results import DeliveredOutput
+from duplex_trio.session.state.fence import DuplexFence
+from duplex_trio.stages.port import OutputSink, StageStream
+
+
+@frozen(kw_only=True)
+class StageRequestContext:
+    """Who asks for a stage request, and what for."""
+
+    request_id: str
+    fence: DuplexFence
+    plan: TurnPlan
+
+
+class DuplexStageRequest(ABC):
+    """One live request of a session across the stages."""
+
+    request_id: str
+
+    @property
+    @abstractmethod
+    def outputs(self) -> trio.MemoryReceiveChannel[DeliveredOutput]:
+        """What the model says; ends with the request."""
+
+    @abstractmethod
+    def consumed(self, delivered: DeliveredOutput) -> None:
+        """Let the stage that made this output go on."""
+
+    @abstractmethod
+    async def submit(self, forward: StageForward) -> None:
+        """Hand a unit to a stage and wait until it was taken.
+
+        Raises:
+            trio.BrokenResourceError: the stage is gone or the request is over.
+        """
+
+    @abstractmethod
+    def abort(self) -> None:
+        """End the request now. Idempotent, never blocks."""
+
+
+class DuplexStagePort(ABC):
+    """The stages, as one session sees them."""
+
+    @property
+    @abstractmethod
+    def stage_count(self) -> int:
+        """Number of stages in the pipeline."""
+
+    @abstractmethod
+    def ensure_request(self, context: StageRequestContext) -> DuplexStageRequest:
+        """Begin a request. Never blocks.
+
+        Raises:
+            ValueError: the request id is live already.
+        """
+
+    @abstractmethod
+    def abort_requests(self, request_ids: Sequence[str]) -> None:
+        """Abort requests in every stage; unknown ids are skipped. Never blocks."""
+
+    @abstractmethod
+    async def cleanup(self, request: DuplexStageRequest) -> None:
+        """Abort what is left of a request, wait until every stage let go, and forget it."""
+
+    @abstractmethod
+    def open_listener(self, session_id: str, stage_id: int, sink: OutputSink) -> StageStream:
+        """A request on one stage that lives as long as the session, for transcripts of speech that goes on.
+
+        Raises:
+            trio.BrokenResourceError: the stage is not running.
+        """
+
+    @abstractmethod
+    def open_vad(self, session_id: str) -> StageStream | None:
+        """A voice-activity request that lives as long as the session, or None without server VAD."""

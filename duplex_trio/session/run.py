@@ -1,0 +1,219 @@
+"""The task tree of one session.
+
+    session[id]                       run_session: the supervisor; nothing escapes it |- egress
+    the only writer to the client; when it has said goodbye, the rest is cancelled |- ingress
+    voice activity, partial transcripts |- actor                          ordered decisions |- lease
+    sleeps towards a deadline that activity moves `- epochs                         one nursery after another;
+    a cancellation ends the current one
+       |- appender[epoch]             one turn at a time to the stages
+       `- pump[request]  x N          one for each live turn
+
+A failure in one session ends that session: `run_session` records it, tells the client, and returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import trio
+
+from duplex_trio.plugin.plugin import DuplexModelPlugin
+from duplex_trio.protocol.duplex import (
+    Conversation as ConversationObject,
+)
+from duplex_trio.protocol.duplex import (
+    ConversationCreated,
+    DuplexEvent,
+    ErrorEvent,
+    RealtimeError,
+    SessionClosed,
+    SessionCreated,
+    SessionUpdated,
+)
+from duplex_trio.protocol.duplex.session import DuplexSessionConfig
+from duplex_trio.session.actor import SessionActor
+from duplex_trio.session.attachment import Attachment
+from duplex_trio.session.control import SessionControl
+from duplex_trio.session.core import SessionCore, SessionEnd
+from duplex_trio.session.dispatch import SessionDispatch
+from duplex_trio.session.egress import Egress
+from duplex_trio.session.handle import DuplexSessionHandle
+from duplex_trio.session.ingress import SessionIngress
+from duplex_trio.session.limits import SessionLimits
+from duplex_trio.session.port import DuplexStagePort
+from duplex_trio.session.state.egress_queue import MediaEntry
+from duplex_trio.session.state.engine_session import DuplexEngineSession
+from duplex_trio.session.turn import Turn
+from duplex_trio.session.turns import TurnFlow
+from duplex_trio.session.update import SessionUpdater, session_object
+from duplex_trio.session.work import ResponseEndedWork
+
+GOODBYE_TIMEOUT_S = 2.0
+"""How long the last events and the close frame may take once the tasks of the session are over."""
+
+
+class DuplexSessionRunner:
+    """The parts of one session, wired together, and the tasks that carry them."""
+
+    def __init__(
+        self,
+        state: DuplexEngineSession,
+        *,
+        plugin: DuplexModelPlugin,
+        port: DuplexStagePort,
+        limits: SessionLimits,
+        attachment: Attachment,
+    ) -> None:
+        self.core = SessionCore(state, plugin=plugin, port=port, limits=limits)
+        self.control = SessionControl(self.core)
+        self.core.egress = Egress(
+            state.session_id,
+            ahead_ms=lambda: state.playout.ahead_ms(self.core.now_s),
+            on_media_sent=self._media_sent,
+            on_end_marker=self._end_marker,
+            on_lost=lambda why: self.control.end(SessionEnd("disconnect")),
+            lead_ms=limits.media_lead_ms,
+        )
+        self.core.egress.attachment = attachment
+        self.flow = TurnFlow(self.core, self.control)
+        updater = SessionUpdater(self.core, self._config_adopted)
+        self.actor = SessionActor(self.core, self.control, self.flow, updater)
+        self.ingress = SessionIngress(self.core, self.control, self.actor.prepare)
+        self.core.transcribe_again = self.actor.transcribe_again
+        self.core.on_prepared_transcript = self.ingress.note_prepared_transcript
+        self.handle = DuplexSessionHandle(
+            self.core, self.control, SessionDispatch(self.core, self.control, self.ingress)
+        )
+        self._attachment = attachment
+
+    # ------------------------------------------------------------------ tasks
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[DuplexSessionHandle] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Live through the session; see the module's tree. Raises nothing but `trio.Cancelled`."""
+        core = self.core
+        core.emit(self._opening())
+        task_status.started(self.handle)
+        try:
+            try:
+                await self._run_tasks()
+            except* Exception as group:
+                # The supervisor of the session: whatever broke in it stays in it.
+                core.log.exception("session.crashed", exc_info=group)
+                self._crashed(group)
+            finally:
+                if core.end is None:
+                    core.end = SessionEnd("server_shutdown", code=1001)
+                with trio.move_on_after(GOODBYE_TIMEOUT_S, shield=True):
+                    await self._say_goodbye()
+        finally:
+            core.state.state = "closed"
+            core.state.lease.mark_terminal(core.end.reason if core.end is not None else "closed")
+            core.ended.set()
+
+    async def _run_tasks(self) -> None:
+        core = self.core
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.ingress.run, name="ingress")
+            nursery.start_soon(self.actor.run, name="actor")
+            nursery.start_soon(self._run_lease, name="lease")
+            nursery.start_soon(self._run_epochs, name="epochs")
+            await core.egress.run()
+            nursery.cancel_scope.cancel()
+
+    async def _run_epochs(self) -> None:
+        core = self.core
+        while True:
+            epoch = core.state.epoch
+            async with trio.open_nursery() as nursery:
+                core.epoch_scope = nursery.cancel_scope
+
+                def start_pump(turn: Turn, nursery: trio.Nursery = nursery) -> None:
+                    nursery.start_soon(self.flow.pump, turn, name=f"pump[{turn.request_id}]")
+
+                await self._append_in(epoch, start_pump)
+            await trio.lowlevel.checkpoint()
+
+    async def _append_in(self, epoch: int, start_pump: Callable[[Turn], None]) -> None:
+        if self.core.state.epoch == epoch:
+            await self.flow.append_turns(start_pump)
+
+    async def _run_lease(self) -> None:
+        core, lease = self.core, self.core.state.lease
+        while True:
+            with trio.CancelScope(deadline=lease.deadline_s()) as scope:
+                core.lease_scope = scope
+                await trio.sleep_forever()
+            reason = lease.expiry_reason(core.now_s)
+            if reason is not None:
+                self.control.expire(reason)
+                return
+
+    # ------------------------------------------------------------------ joints
+
+    def _media_sent(self, entry: MediaEntry) -> None:
+        core, state = self.core, self.core.state
+        response = state.find_response(entry.response_id)
+        if response is None:
+            return
+        if entry.duration_ms > 0:
+            if response.cursor.sent_ms == 0:
+                self.flow.note_first_audio(response)
+            state.note_sent(response, entry.duration_ms, core.now_s)
+        response.note_sent(entry)
+
+    def _end_marker(self, response_id: str) -> None:
+        core, state = self.core, self.core.state
+        response = state.active
+        if response is None or response.response_id != response_id:
+            return
+        core.counters.responses_completed += 1
+        core.log.info("response.done", response_id=response_id, sound_ms=round(response.cursor.sent_ms))
+        core.emit(state.complete_response(response, core.now_s))
+        self.actor.perform(ResponseEndedWork(response_id=response_id))
+
+    def _config_adopted(self, before: DuplexSessionConfig, after: DuplexSessionConfig) -> None:
+        if before.turn_detection != after.turn_detection:
+            self.ingress.configure(after.turn_detection)
+
+    def _opening(self) -> list[DuplexEvent]:
+        state = self.core.state
+        shown = session_object(state)
+        events: list[DuplexEvent] = [SessionCreated(event_id=state.new_id("event_"), session=shown)]
+        if state.dialect == "duplex":
+            events.append(SessionUpdated(event_id=state.new_id("event_"), session=shown))
+        conversation = ConversationObject(id=state.conversation_id)
+        events.append(ConversationCreated(event_id=state.new_id("event_"), conversation=conversation))
+        return events
+
+    def _crashed(self, group: BaseExceptionGroup[Exception]) -> None:
+        core, state = self.core, self.core.state
+        if core.end is None:
+            core.end = SessionEnd("internal_error", code=1011)
+            error = RealtimeError("internal_error", "the session failed")
+            events: list[DuplexEvent] = [ErrorEvent.from_error(error, event_id=state.new_id("event_"))]
+            if state.active is not None:
+                events += state.fail_response(state.active, error, core.now_s)
+            core.emit(
+                [
+                    *events,
+                    SessionClosed(
+                        event_id=state.new_id("event_"), session_id=state.session_id, reason="internal_error"
+                    ),
+                ]
+            )
+
+    async def _say_goodbye(self) -> None:
+        core = self.core
+        if core.egress.attachment is None:
+            return
+        assert core.end is not None
+        if core.end.reason == "server_shutdown" and not core.closing:
+            self.control.end(core.end)
+        core.egress.finish()
+        await core.egress.run()
+        try:
+            await self._attachment.close(core.end.code, core.end.reason)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            core.log.debug("session.goodbye_unheard")

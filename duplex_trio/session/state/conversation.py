@@ -1,0 +1,246 @@
+"""The conversation of a session: its items in order, and the text that each of them contributes to the
+model's history.
+
+An item is what the client sees; its *text* is what the model is told. They differ: a user's speech has a text
+once it is transcribed, an assistant's speech has the text that was heard, and grows no further once
+truncated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import attrs
+from attrs import define, field
+
+from duplex_trio.protocol.duplex import (
+    FunctionCallItem,
+    FunctionCallOutputItem,
+    InputAudioPart,
+    InputTextPart,
+    Item,
+    ItemReference,
+    MessageItem,
+    OutputAudioPart,
+    OutputTextPart,
+    RealtimeError,
+)
+from duplex_trio.stages.units import ChatMessage
+
+ROOT = "root"
+"""`previous_item_id` that means the front of the conversation."""
+
+
+@define(eq=False)
+class ConversationEntry:
+    """One item with its bookkeeping.
+
+    `text` is what the model is told. `transcript_pending` says that the text of a user's speech is still
+    being made; `response_id` is the response an assistant item belongs to; `answered` is set once a response
+    took up a user item.
+    """
+
+    item: Item
+    text: str = ""
+    transcript_pending: bool = False
+    response_id: str | None = None
+    answered: bool = False
+
+
+def item_text(item: Item) -> str:
+    """The text a client's own item contributes."""
+    match item:
+        case MessageItem():
+            parts = []
+            for part in item.content:
+                match part:
+                    case InputTextPart(text=text) | OutputTextPart(text=text):
+                        parts.append(text)
+                    case InputAudioPart(transcript=str(text)) | OutputAudioPart(transcript=str(text)):
+                        parts.append(text)
+            return "\n".join(part for part in parts if part)
+        case FunctionCallItem():
+            return f"{item.name}({item.arguments})"
+        case FunctionCallOutputItem():
+            return item.output
+
+
+def _role(item: Item) -> Literal["user", "assistant", "system", "tool"]:
+    match item:
+        case MessageItem():
+            return item.role
+        case FunctionCallItem():
+            return "assistant"
+        case FunctionCallOutputItem():
+            return "tool"
+
+
+@define
+class Conversation:
+    """Items in order, found by id.
+
+    Args:
+        items_max: most items held; one more is refused.
+    """
+
+    items_max: int = 10_000
+    _order: list[str] = field(factory=list)
+    _entries: dict[str, ConversationEntry] = field(factory=dict)
+    _unanswered: dict[str, None] = field(factory=dict)
+    _pending: set[str] = field(factory=set)
+
+    def insert(self, entry: ConversationEntry, previous_item_id: str | None = None) -> str | None:
+        """Add an item and return the id of the item before it.
+
+        Args:
+            entry: the item with its id filled in.
+            previous_item_id: None appends; `root` puts it in front; else it goes right after that item.
+
+        Raises:
+            RealtimeError: `item_create_duplicate_item_id`, `item_not_found` (unknown `previous_item_id`) or
+                `input_backpressure` (the conversation is full).
+        """
+        item_id = entry.item.id
+        if item_id in self._entries:
+            raise RealtimeError(
+                "item_create_duplicate_item_id",
+                f"the conversation already has an item with id {item_id!r}",
+                param="item.id",
+            )
+        if len(self._order) >= self.items_max:
+            raise RealtimeError(
+                "input_backpressure", f"the conversation holds {self.items_max} items already"
+            )
+        index = len(self._order)
+        if previous_item_id == ROOT:
+            index = 0
+        elif previous_item_id is not None:
+            index = self._index(previous_item_id, "previous_item_id") + 1
+        self._order.insert(index, item_id)
+        self._entries[item_id] = entry
+        if not entry.answered and (
+            isinstance(entry.item, FunctionCallOutputItem) or _role(entry.item) == "user"
+        ):
+            self._unanswered[item_id] = None
+        if entry.transcript_pending:
+            self._pending.add(item_id)
+        return self._order[index - 1] if index > 0 else None
+
+    def get(self, item_id: str, *, code: str = "item_not_found", param: str = "item_id") -> ConversationEntry:
+        """Find an item.
+
+        Raises:
+            RealtimeError: `code`, when there is none.
+        """
+        entry = self._entries.get(item_id)
+        if entry is None:
+            raise RealtimeError(code, f"the conversation has no item with id {item_id!r}", param=param)
+        return entry
+
+    def find(self, item_id: str) -> ConversationEntry | None:
+        """Find an item, or None."""
+        return self._entries.get(item_id)
+
+    def delete(self, item_id: str) -> ConversationEntry:
+        """Remove an item.
+
+        Raises:
+            RealtimeError: `item_not_found`.
+        """
+        entry = self.get(item_id)
+        self._order.remove(item_id)
+        del self._entries[item_id]
+        self._unanswered.pop(item_id, None)
+        self._pending.discard(item_id)
+        return entry
+
+    def previous_of(self, item_id: str) -> str | None:
+        """The id of the item before this one, None for the first."""
+        index = self._index(item_id, "item_id")
+        return self._order[index - 1] if index > 0 else None
+
+    @property
+    def last_item_id(self) -> str | None:
+        """The id of the last item."""
+        return self._order[-1] if self._order else None
+
+    def replace_item(self, item_id: str, item: Item) -> None:
+        """Give an entry a new form of its item."""
+        self._entries[item_id].item = item
+
+    def set_transcript(self, item_id: str, text: str) -> ConversationEntry | None:
+        """The user's speech of this item has been transcribed; None if the item is gone."""
+        entry = self._entries.get(item_id)
+        if entry is None or not isinstance(entry.item, MessageItem):
+            return None
+        parts = tuple(
+            attrs.evolve(part, transcript=text) if isinstance(part, InputAudioPart) else part
+            for part in entry.item.content
+        )
+        entry.item = attrs.evolve(entry.item, content=parts)
+        entry.text = text
+        entry.transcript_pending = False
+        self._pending.discard(item_id)
+        return entry
+
+    def messages(self, *, without: str | None = None, last: int = 1_000) -> list[ChatMessage]:
+        """What the model is told, in order; items without text are left out.
+
+        Args:
+            without: id of an item to leave out, such as the one that is being answered.
+            last: most messages to return, counted from the end, so that a long conversation costs no more
+            than a short one.
+        """
+        result: list[ChatMessage] = []
+        for item_id in reversed(self._order):
+            entry = self._entries[item_id]
+            if item_id != without and entry.text:
+                result.append(ChatMessage(role=_role(entry.item), content=entry.text))
+            if len(result) >= last:
+                break
+        result.reverse()
+        return result
+
+    def messages_of(self, items: Sequence[Item | ItemReference]) -> list[ChatMessage]:
+        """What the model is told when a client gives the items itself.
+
+        Raises:
+            RealtimeError: `item_not_found` for a reference to an unknown item.
+        """
+        result = []
+        for index, item in enumerate(items):
+            if isinstance(item, ItemReference):
+                entry = self.get(item.id, param=f"response.input[{index}].id")
+                role, text = _role(entry.item), entry.text
+            else:
+                role, text = _role(item), item_text(item)
+            if text:
+                result.append(ChatMessage(role=role, content=text))
+        return result
+
+    def unanswered(self) -> Sequence[ConversationEntry]:
+        """User items that no response has taken up."""
+        return [self._entries[item_id] for item_id in self._unanswered]
+
+    def mark_answered(self) -> None:
+        """A response has begun: it answers everything that waits."""
+        for entry in self.unanswered():
+            entry.answered = True
+        self._unanswered.clear()
+
+    @property
+    def transcripts_pending(self) -> bool:
+        """Whether some user's speech has no text yet."""
+        return bool(self._pending)
+
+    def entries(self) -> Iterator[ConversationEntry]:
+        """All entries in order."""
+        return (self._entries[item_id] for item_id in self._order)
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def _index(self, item_id: str, param: str) -> int:
+        self.get(item_id, param=param)
+        return self._order.index(item_id)

@@ -1,0 +1,115 @@
+"""What waits to be sent to a client: two lanes, bounded, filtered by epoch.
+
+The *control* lane goes first and is never dropped. The *media* lane holds the deltas of the active response
+in order, each tagged with the epoch that made it, and ends with a marker at which the response's closing
+events are made. Raising the epoch removes older media at once, and `pop` looks again, because a producer that
+was already resumed by "there is room" may put one more item after the change.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from attrs import define, field, frozen
+
+from duplex_trio.protocol.duplex import DuplexEvent
+
+CONTROL_EVENTS_MAX = 256
+MEDIA_MS_MAX = 2_000.0
+MEDIA_BYTES_MAX = 512 * 1024
+
+
+class EgressOverflowError(Exception):
+    """The control lane is full: the client has stopped reading."""
+
+
+@frozen(eq=False, kw_only=True)
+class MediaEntry:
+    """One item of the media lane. Without an event it marks the end of its response."""
+
+    epoch: int
+    response_id: str
+    event: DuplexEvent | None = None
+    duration_ms: float = 0.0
+    size_bytes: int = 0
+
+
+@define
+class EgressQueue:
+    """Both lanes of one session."""
+
+    epoch: int = 0
+    media_ms: float = 0.0
+    media_bytes: int = 0
+    dropped_ms_total: float = 0.0
+    control_peak: int = 0
+    _control: deque[DuplexEvent] = field(factory=deque)
+    _media: deque[MediaEntry] = field(factory=deque)
+
+    def put_control(self, event: DuplexEvent) -> None:
+        """Queue an event ahead of all media.
+
+        Raises:
+            EgressOverflowError: `CONTROL_EVENTS_MAX` events wait already.
+        """
+        if len(self._control) >= CONTROL_EVENTS_MAX:
+            raise EgressOverflowError(f"{CONTROL_EVENTS_MAX} events wait for the client")
+        self._control.append(event)
+        self.control_peak = max(self.control_peak, len(self._control))
+
+    @property
+    def media_has_room(self) -> bool:
+        """Whether a producer may put another media entry. An entry of any size fits into an empty lane."""
+        return self.media_ms < MEDIA_MS_MAX and self.media_bytes < MEDIA_BYTES_MAX
+
+    def put_media(self, entry: MediaEntry) -> bool:
+        """Queue media in order; false if it is of an older epoch, and then it is dropped."""
+        if entry.epoch < self.epoch:
+            self.dropped_ms_total += entry.duration_ms
+            return False
+        self._media.append(entry)
+        self.media_ms += entry.duration_ms
+        self.media_bytes += entry.size_bytes
+        return True
+
+    def raise_epoch(self, epoch: int) -> float:
+        """Drop all media of older epochs and return how many milliseconds of sound that was."""
+        self.epoch = epoch
+        kept = deque(entry for entry in self._media if entry.epoch >= epoch)
+        dropped_ms = self.media_ms - sum(entry.duration_ms for entry in kept)
+        self._media = kept
+        self.media_ms = sum(entry.duration_ms for entry in kept)
+        self.media_bytes = sum(entry.size_bytes for entry in kept)
+        self.dropped_ms_total += dropped_ms
+        return dropped_ms
+
+    def drop_response(self, response_id: str) -> None:
+        """Drop the media of one response, whatever its epoch: it ended by other means than its marker."""
+        kept = deque(entry for entry in self._media if entry.response_id != response_id)
+        self.dropped_ms_total += self.media_ms - sum(entry.duration_ms for entry in kept)
+        self._media = kept
+        self.media_ms = sum(entry.duration_ms for entry in kept)
+        self.media_bytes = sum(entry.size_bytes for entry in kept)
+
+    def pop_control(self) -> DuplexEvent | None:
+        """Take the next control event."""
+        return self._control.popleft() if self._control else None
+
+    def peek_media(self) -> MediaEntry | None:
+        """The next media entry of the current epoch, left in place; stale ones on the way are dropped."""
+        while self._media and self._media[0].epoch < self.epoch:
+            self.dropped_ms_total += self._take_media().duration_ms
+        return self._media[0] if self._media else None
+
+    def pop_media(self) -> MediaEntry:
+        """Take the entry that `peek_media` showed."""
+        return self._take_media()
+
+    def __len__(self) -> int:
+        return len(self._control) + len(self._media)
+
+    def _take_media(self) -> MediaEntry:
+        entry = self._media.popleft()
+        self.media_ms = max(0.0, self.media_ms - entry.duration_ms)
+        self.media_bytes = max(0, self.media_bytes - entry.size_bytes)
+        return entry

@@ -1,0 +1,303 @@
+"""The one authority over a session: its header and its ledgers, and the transitions that couple them.
+
+Everything here is synchronous and takes the time as an argument; a transition is atomic because nothing in it
+can wait. It returns the events that tell the client about it, in order, and leaves what must happen elsewhere
+(aborting stage requests, dropping queued media, cancelling scopes) to its caller, who learns of it from
+`Cancellation`.
+
+The epoch is the generation of the assistant's voice: each cancellation raises it, and whatever was made for
+an older one is stale from then on. It never falls.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from attrs import define, field, frozen
+
+from duplex_trio.plugin.capabilities import DuplexCapabilities
+from duplex_trio.protocol.duplex import (
+    DuplexEvent,
+    DuplexExtension,
+    Modality,
+    OutputAudioBufferCleared,
+    RealtimeError,
+    ResponseAudio,
+    ResponseAudioOutput,
+    ResponseCreateOptions,
+    StatusDetails,
+    StatusError,
+)
+from duplex_trio.protocol.duplex.audio import AudioOutputEncoder, wire_format
+from duplex_trio.protocol.duplex.session import DuplexSessionConfig
+from duplex_trio.session.state.conversation import Conversation, ConversationEntry
+from duplex_trio.session.state.fence import DuplexFence
+from duplex_trio.session.state.input_timeline import InputTimeline
+from duplex_trio.session.state.lease import DuplexLeaseState
+from duplex_trio.session.state.playback import PlayoutClock
+from duplex_trio.session.state.response import FinalStatus, NewId, Response
+
+CancelReason = Literal[
+    "client_cancelled", "barge_in", "turn_detected", "output_audio_buffer_clear", "session_closed"
+]
+MODALITIES: Sequence[Modality] = ("text", "audio")
+TurnState = Literal[
+    "idle", "user_speaking", "user_committed", "assistant_generating", "assistant_playing", "barge_in"
+]
+ENDED_RESPONSES_MAX = 32
+"""Ended responses whose playback may still be reported, cleared or truncated."""
+ACK_SLACK_S = 2.0
+"""How long after its estimated end a response without acknowledgements still counts as being played."""
+
+
+@frozen
+class Cancellation:
+    """What a cancellation did: everything below `epoch` is stale; `events` tell the client."""
+
+    epoch: int
+    events: Sequence[DuplexEvent]
+
+
+@define(eq=False, kw_only=True)
+class DuplexEngineSession:
+    """All state of one session."""
+
+    session_id: str
+    dialect: Literal["ga", "beta", "duplex"]
+    config: DuplexSessionConfig
+    capabilities: DuplexCapabilities
+    lease: DuplexLeaseState
+    timeline: InputTimeline
+    output_sample_rate_hz: int
+    new_id: NewId
+    conversation_id: str
+    model_name: str
+    default_voice: str | None = None
+    runtime_config: Mapping[str, Any] = field(factory=dict)
+    state: Literal["open", "closing", "closed"] = "open"
+    turn_state: TurnState = "idle"
+    epoch: int = 0
+    turn_id: int = 0
+    commit_seq: int = 0
+    config_generation: int = 0
+    context_locked: bool = False
+    voice_spoken: bool = False
+    input_item_id: str | None = None
+    speech_open: bool = False
+    active: Response | None = None
+    conversation: Conversation = field(factory=Conversation)
+    playout: PlayoutClock = field(factory=PlayoutClock)
+    _ended: OrderedDict[str, Response] = field(factory=OrderedDict)
+
+    @property
+    def fence(self) -> DuplexFence:
+        """The current point in the session's history of turns."""
+        return DuplexFence(self.session_id, self.epoch, self.turn_id)
+
+    @property
+    def acks_playback(self) -> bool:
+        """Whether heard text follows the client's acknowledgements and not the server's estimate."""
+        return self.config.playback_commit_policy == "ack_only"
+
+    def next_turn(self) -> int:
+        """Begin a model turn and return its number."""
+        self.turn_id += 1
+        return self.turn_id
+
+    # ------------------------------------------------------------------ responses
+
+    def begin_response(self, turn_id: int, options: ResponseCreateOptions | None, now_s: float) -> Response:
+        """Make the active response.
+
+        Raises:
+            RealtimeError: `conversation_already_has_active_response`.
+        """
+        if self.active is not None:
+            raise RealtimeError(
+                "conversation_already_has_active_response",
+                f"response {self.active.response_id} is still in progress; cancel it or wait for response.done",
+            )
+        response_id = f"resp-{self.session_id}-{self.epoch}-{self.new_id('')[:8]}"
+        outside = options is not None and options.conversation == "none"
+        modalities = self.response_modalities(options)
+        output_format = self.config.output_format
+        voice = (options.voice if options is not None else None) or self.config.voice or self.default_voice
+        limit = options.max_output_tokens if options is not None else None
+        response = Response(
+            response_id=response_id,
+            item_id=f"item_{response_id}",
+            session_id=self.session_id,
+            epoch=self.epoch,
+            turn_id=turn_id,
+            created_s=now_s,
+            encoder=AudioOutputEncoder(output_format, self.output_sample_rate_hz),
+            modalities=modalities,
+            conversation_id=None if outside else self.conversation_id,
+            new_id=self.new_id,
+            audio=ResponseAudio(output=ResponseAudioOutput(format=wire_format(output_format), voice=voice))
+            if "audio" in modalities
+            else None,
+            max_output_tokens=limit if limit is not None else self.config.max_output_tokens or "inf",
+            metadata=options.metadata if options is not None else None,
+        )
+        if not outside:
+            entry = ConversationEntry(response.final_item(""), response_id=response_id, answered=True)
+            response.previous_item_id = self.conversation.insert(entry)
+            self.conversation.mark_answered()
+        self.active = response
+        self.turn_state = "assistant_generating"
+        return response
+
+    def response_modalities(self, options: ResponseCreateOptions | None) -> tuple[Modality, ...]:
+        """The modalities of a response: its own, else the session's."""
+        own = options.output_modalities if options is not None else None
+        return own if own else tuple(name for name in MODALITIES if name in self.config.output_modalities)
+
+    def find_response(self, response_id: str) -> Response | None:
+        """The active response or a recently ended one."""
+        if self.active is not None and self.active.response_id == response_id:
+            return self.active
+        return self._ended.get(response_id)
+
+    def responses_newest_first(self) -> list[Response]:
+        """The active response and the recently ended ones."""
+        return [*([self.active] if self.active is not None else []), *reversed(self._ended.values())]
+
+    @property
+    def last_response(self) -> Response | None:
+        """The active response, else the one that ended last."""
+        return self.active or (next(reversed(self._ended.values())) if self._ended else None)
+
+    def note_sent(self, response: Response, duration_ms: float, now_s: float) -> None:
+        """Sound of a response is on its way to the client."""
+        self.playout.send(duration_ms, now_s)
+        response.play_end_s = self.playout.play_end_s
+        self.turn_state = "assistant_playing"
+        self.voice_spoken = True
+
+    def heard_ms(self, response: Response, now_s: float) -> float:
+        """How much of a response's sound was heard by now.
+
+        Acknowledged, or estimated where nobody acknowledges.
+        """
+        cursor = response.cursor
+        if self.acks_playback:
+            return cursor.committed_ms
+        played = max(0.0, cursor.sent_ms - max(0.0, (response.play_end_s - now_s) * 1000))
+        return played if cursor.hard_cap_ms is None else min(played, cursor.hard_cap_ms)
+
+    def complete_response(self, response: Response, now_s: float) -> list[DuplexEvent]:
+        """The model has said everything and all of it was sent."""
+        details = StatusDetails(type="completed")
+        status: FinalStatus = "completed"
+        if response.finish_reason == "length":
+            status, details = "incomplete", StatusDetails(type="incomplete", reason="max_output_tokens")
+        return self._close(response, status, details, response.text, now_s)
+
+    def fail_response(self, response: Response, error: RealtimeError, now_s: float) -> list[DuplexEvent]:
+        """The response ends because something failed."""
+        status_error = StatusError(type=error.error_class, code=error.code, message=error.message)
+        details = StatusDetails(type="failed", error=status_error)
+        return self._close(
+            response, "failed", details, response.heard_text(self.heard_ms(response, now_s)), now_s
+        )
+
+    def cancel(self, reason: CancelReason, now_s: float) -> Cancellation:
+        """Raise the epoch.
+
+        End the active response, and name every response whose sound is still being played.
+        """
+        response = self.active
+        shown = response.heard_text(self.heard_ms(response, now_s)) if response is not None else ""
+        events: list[DuplexEvent] = self.clear_playback(now_s)
+        self.epoch += 1
+        self.turn_state = "barge_in"
+        if response is not None:
+            wire_reason: Literal["turn_detected", "client_cancelled"] = (
+                "turn_detected" if reason == "turn_detected" else "client_cancelled"
+            )
+            details = StatusDetails(type="cancelled", reason=wire_reason)
+            events += self._close(response, "cancelled", details, shown, now_s, cancel_reason=reason)
+            self.turn_state = "barge_in"
+        return Cancellation(self.epoch, events)
+
+    def clear_playback(self, now_s: float) -> list[DuplexEvent]:
+        """Tell the client to stop playing; names every response with unplayed sound, oldest first."""
+        events: list[DuplexEvent] = []
+        for response in self.unplayed(now_s):
+            if response is not self.active:
+                self._credit(response, self.heard_ms(response, now_s))
+            response.play_end_s = float("-inf")
+            response.cleared = True
+            events.append(self.cleared_event(response.response_id))
+        self.playout.clear()
+        return events
+
+    def cleared_event(self, response_id: str | None) -> OutputAudioBufferCleared:
+        """The event that tells a client to stop playing a response."""
+        return OutputAudioBufferCleared(
+            event_id=self.new_id("event_"),
+            response_id=response_id,
+            duplex=DuplexExtension(epoch=self.epoch, turn_id=self.turn_id),
+        )
+
+    def unplayed(self, now_s: float) -> list[Response]:
+        """Responses whose sound the client is still playing, oldest first."""
+        candidates = [*self._ended.values(), *([self.active] if self.active is not None else [])]
+        return [response for response in candidates if self._is_playing(response, now_s)]
+
+    def interruptible(self, now_s: float) -> bool:
+        """Whether there is something that a barge-in would interrupt."""
+        return self.active is not None or bool(self.unplayed(now_s))
+
+    def credit_heard(self, response: Response) -> bool:
+        """Let history follow a new playback position of an ended response; true if its item changed."""
+        return response.status is not None and self._credit(response, response.cursor.committed_ms)
+
+    # ------------------------------------------------------------------ inner workings
+
+    def _is_playing(self, response: Response, now_s: float) -> bool:
+        if response.cursor.sent_ms <= 0 or response.cleared:
+            return False
+        if self.acks_playback:
+            return response.cursor.unheard and now_s < response.play_end_s + ACK_SLACK_S
+        return response.play_end_s > now_s
+
+    def _close(
+        self,
+        response: Response,
+        status: FinalStatus,
+        details: StatusDetails,
+        shown_text: str,
+        now_s: float,
+        *,
+        cancel_reason: str | None = None,
+    ) -> list[DuplexEvent]:
+        events = response.closing(status, details=details, shown_text=shown_text, cancel_reason=cancel_reason)
+        self._ended[response.response_id] = response
+        while len(self._ended) > ENDED_RESPONSES_MAX:
+            self._ended.popitem(last=False)
+        if self.active is response:
+            self.active = None
+            self.turn_state = "idle"
+        entry = self.conversation.find(response.item_id)
+        if entry is not None:
+            self.conversation.replace_item(response.item_id, response.final_item(shown_text))
+            entry.text = shown_text.strip()
+            if status in ("completed", "incomplete") and self.acks_playback and response.speaks:
+                entry.text = response.heard_text(self.heard_ms(response, now_s))
+        return events
+
+    def _credit(self, response: Response, heard_ms: float) -> bool:
+        entry = self.conversation.find(response.item_id)
+        if entry is None:
+            return False
+        text = response.heard_text(heard_ms)
+        if text == entry.text:
+            return False
+        entry.text = text
+        if response.status != "completed" or response.cursor.hard_cap_ms is not None:
+            self.conversation.replace_item(response.item_id, response.final_item(text))
+        return True

@@ -1,0 +1,172 @@
+"""Transitions of the user's side: speech begins and ends, sound is committed, its transcript arrives."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from duplex_trio.protocol.duplex import (
+    CommitRecord,
+    ConversationItemAdded,
+    ConversationItemCreated,
+    ConversationItemDone,
+    ConversationItemInputAudioTranscriptionCompleted,
+    ConversationItemInputAudioTranscriptionDelta,
+    ConversationItemInputAudioTranscriptionFailed,
+    DuplexEvent,
+    DuplexExtension,
+    DurationUsage,
+    InputAudioBufferCleared,
+    InputAudioBufferCommitted,
+    InputAudioBufferSpeechStarted,
+    InputAudioBufferSpeechStopped,
+    InputAudioPart,
+    MessageItem,
+    RealtimeError,
+    TranscriptionError,
+)
+from duplex_trio.session.state.conversation import ConversationEntry
+from duplex_trio.session.state.engine_session import DuplexEngineSession
+from duplex_trio.stages.units import Pcm
+
+
+@frozen(eq=False)
+class CommittedAudio:
+    """Sound that became a user item. `end` is its last position; `events` announce it."""
+
+    item_id: str
+    pcm: Pcm
+    end: int
+    events: list[DuplexEvent]
+
+
+def speech_started(session: DuplexEngineSession, start: int) -> list[DuplexEvent]:
+    """The user began to speak at sample `start`; the item it will become gets its id now."""
+    session.speech_open = True
+    session.turn_state = "user_speaking"
+    return [
+        InputAudioBufferSpeechStarted(
+            event_id=session.new_id("event_"),
+            audio_start_ms=session.timeline.position_ms(start),
+            item_id=input_item_id(session),
+        )
+    ]
+
+
+def speech_stopped(session: DuplexEngineSession, end: int) -> list[DuplexEvent]:
+    """The user stopped at sample `end`; nothing if no speech is open."""
+    if not session.speech_open:
+        return []
+    session.speech_open = False
+    return [
+        InputAudioBufferSpeechStopped(
+            event_id=session.new_id("event_"),
+            audio_end_ms=session.timeline.position_ms(end),
+            item_id=input_item_id(session),
+        )
+    ]
+
+
+def input_item_id(session: DuplexEngineSession) -> str:
+    """The id of the user item that the buffered input will become."""
+    if session.input_item_id is None:
+        session.input_item_id = session.new_id("item_")
+    return session.input_item_id
+
+
+def commit_audio(
+    session: DuplexEngineSession, begin: int, end: int, *, empty: bool = False
+) -> CommittedAudio:
+    """Make the sound in [begin, end) a user item whose transcript is pending.
+
+    Args:
+        session: the session.
+        begin: first sample of the item; earlier ones are dropped.
+        end: the sample after its last; later ones stay in the buffer.
+        empty: the sound is known to hold no speech, so no transcript will come.
+
+    Raises:
+        RealtimeError: `input_audio_buffer_commit_empty` when nothing was appended since the last commit.
+    """
+    if session.timeline.appended_since_commit <= 0:
+        raise RealtimeError(
+            "input_audio_buffer_commit_empty",
+            "nothing was appended to the input audio buffer since the last commit",
+        )
+    events = speech_stopped(session, end)
+    item_id = input_item_id(session)
+    pcm = session.timeline.read(begin, end)
+    item = MessageItem(id=item_id, role="user", content=(InputAudioPart(transcript="" if empty else None),))
+    previous = session.conversation.insert(
+        ConversationEntry(item, transcript_pending=not empty, answered=empty)
+    )
+    session.timeline.commit(end)
+    session.input_item_id = None
+    session.commit_seq += 1
+    session.turn_state = "user_committed"
+    new_id = session.new_id
+    record = CommitRecord(
+        is_speech=not empty, empty=True if empty else None, no_response=True if empty else None
+    )
+    events += [
+        ConversationItemAdded(event_id=new_id("event_"), previous_item_id=previous, item=item),
+        ConversationItemCreated(event_id=new_id("event_"), previous_item_id=previous, item=item),
+        InputAudioBufferCommitted(
+            event_id=new_id("event_"),
+            previous_item_id=previous,
+            item_id=item_id,
+            duplex=DuplexExtension(epoch=session.epoch, turn_id=session.turn_id, commit=record),
+        ),
+        ConversationItemDone(event_id=new_id("event_"), previous_item_id=previous, item=item),
+    ]
+    return CommittedAudio(item_id, pcm, end, events)
+
+
+def clear_input(session: DuplexEngineSession) -> list[DuplexEvent]:
+    """Drop buffered sound."""
+    events = speech_stopped(session, session.timeline.end)
+    session.timeline.clear()
+    session.input_item_id = None
+    events.append(InputAudioBufferCleared(event_id=session.new_id("event_")))
+    return events
+
+
+def transcript_delta(session: DuplexEngineSession, item_id: str, text: str) -> list[DuplexEvent]:
+    """A stable piece of the transcript of speech that goes on."""
+    return [
+        ConversationItemInputAudioTranscriptionDelta(
+            event_id=session.new_id("event_"), item_id=item_id, delta=text
+        )
+    ]
+
+
+def transcript_completed(
+    session: DuplexEngineSession, item_id: str, text: str, audio_duration_s: float
+) -> list[DuplexEvent]:
+    """The transcript of a committed item is known.
+
+    It becomes what the model is told. Nothing if the item is gone.
+    """
+    if session.conversation.set_transcript(item_id, text) is None:
+        return []
+    return [
+        ConversationItemInputAudioTranscriptionCompleted(
+            event_id=session.new_id("event_"),
+            item_id=item_id,
+            transcript=text,
+            usage=DurationUsage(seconds=round(audio_duration_s, 3)),
+        )
+    ]
+
+
+def transcript_failed(session: DuplexEngineSession, item_id: str, error: RealtimeError) -> list[DuplexEvent]:
+    """No transcript will come for a committed item; it contributes no text."""
+    entry = session.conversation.find(item_id)
+    if entry is None or not entry.transcript_pending:
+        return []
+    session.conversation.set_transcript(item_id, "")
+    detail = TranscriptionError(type=error.error_class, code=error.code, message=error.message)
+    return [
+        ConversationItemInputAudioTranscriptionFailed(
+            event_id=session.new_id("event_"), item_id=item_id, error=detail
+        )
+    ]

@@ -1,0 +1,203 @@
+"""Transitions that a client's item and playback commands cause."""
+
+from __future__ import annotations
+
+import attrs
+
+from duplex_trio.protocol.duplex import (
+    AckPlayback,
+    ConversationItemAdded,
+    ConversationItemCreated,
+    ConversationItemDeleted,
+    ConversationItemDone,
+    ConversationItemRetrieved,
+    ConversationItemTruncated,
+    CreateItem,
+    DeleteItem,
+    DuplexEvent,
+    DuplexExtension,
+    FunctionCallItem,
+    FunctionCallOutputItem,
+    InputAudioPart,
+    InputImagePart,
+    Item,
+    MessageItem,
+    PlaybackAcknowledged,
+    PlaybackRecord,
+    RealtimeError,
+    RetrieveItem,
+    TruncateItem,
+)
+from duplex_trio.session.state.conversation import ConversationEntry, item_text
+from duplex_trio.session.state.engine_session import DuplexEngineSession
+from duplex_trio.session.state.response import Response
+
+_ITEM_PREFIX = "item_"
+
+
+def create_item(session: DuplexEngineSession, command: CreateItem) -> list[DuplexEvent]:
+    """Put a client's item into the conversation.
+
+    Raises:
+        RealtimeError: `unsupported` (images), `invalid_function_call_output`,
+            `item_create_duplicate_item_id`, `item_not_found` (unknown `previous_item_id`).
+    """
+    item = command.item
+    if not item.id:
+        item = attrs.evolve(item, id=session.new_id(_ITEM_PREFIX))
+    _refuse_unsupported(session, item)
+    if isinstance(item, FunctionCallOutputItem):
+        _check_call_output(session, item)
+    previous = session.conversation.insert(ConversationEntry(item, item_text(item)), command.previous_item_id)
+    return item_announced(session, item, previous)
+
+
+def item_announced(session: DuplexEngineSession, item: Item, previous: str | None) -> list[DuplexEvent]:
+    """The events of an item that is complete as it enters the conversation."""
+    new_id = session.new_id
+    return [
+        ConversationItemAdded(event_id=new_id("event_"), previous_item_id=previous, item=item),
+        ConversationItemCreated(event_id=new_id("event_"), previous_item_id=previous, item=item),
+        ConversationItemDone(event_id=new_id("event_"), previous_item_id=previous, item=item),
+    ]
+
+
+def delete_item(session: DuplexEngineSession, command: DeleteItem) -> list[DuplexEvent]:
+    """Remove an item from the conversation and from what the model is told."""
+    session.conversation.delete(command.item_id)
+    extension = DuplexExtension(epoch=session.epoch, turn_id=session.turn_id, deleted=True)
+    return [
+        ConversationItemDeleted(event_id=session.new_id("event_"), item_id=command.item_id, duplex=extension)
+    ]
+
+
+def retrieve_item(session: DuplexEngineSession, command: RetrieveItem) -> list[DuplexEvent]:
+    """Show an item as the server sees it.
+
+    Raises:
+        RealtimeError: `item_retrieve_invalid_item_id`.
+    """
+    entry = session.conversation.get(command.item_id, code="item_retrieve_invalid_item_id")
+    return [ConversationItemRetrieved(event_id=session.new_id("event_"), item=entry.item)]
+
+
+def truncate_item(session: DuplexEngineSession, command: TruncateItem) -> list[DuplexEvent]:
+    """Cut an assistant item to what was heard; later acknowledgements cannot lengthen it.
+
+    Raises:
+        RealtimeError: `item_not_found`, or `bad_event` when the item has no sound to truncate or has less of
+        it.
+    """
+    entry = session.conversation.get(command.item_id)
+    response = session.find_response(entry.response_id) if entry.response_id is not None else None
+    if response is None or not response.speaks:
+        raise RealtimeError(
+            "bad_event", "only an assistant message with audio can be truncated", param="item_id"
+        )
+    if command.content_index != 0:
+        raise RealtimeError("bad_event", "the item has one content part, at index 0", param="content_index")
+    if command.audio_end_ms > response.cursor.total_ms:
+        raise RealtimeError(
+            "bad_event",
+            f"the item has {response.cursor.total_ms:.0f} ms of audio",
+            param="audio_end_ms",
+        )
+    response.cursor.truncate(command.audio_end_ms)
+    truncated = session.credit_heard(response)
+    extension = DuplexExtension(epoch=session.epoch, turn_id=session.turn_id, truncated=truncated)
+    return [
+        ConversationItemTruncated(
+            event_id=session.new_id("event_"),
+            item_id=command.item_id,
+            content_index=0,
+            audio_end_ms=command.audio_end_ms,
+            duplex=extension,
+        ),
+        _acknowledged(session, response, truncate=True, committed=truncated),
+    ]
+
+
+def ack_playback(session: DuplexEngineSession, command: AckPlayback) -> list[DuplexEvent]:
+    """The client reports how much of a response it has played.
+
+    Raises:
+        RealtimeError: `playback_item_mismatch` or `playback_item_not_found`.
+    """
+    response = _acked_response(session, command)
+    response.cursor.acknowledge(command.played_ms, command.committed_ms)
+    committed = session.credit_heard(response)
+    return [_acknowledged(session, response, truncate=False, committed=committed)]
+
+
+def _acked_response(session: DuplexEngineSession, command: AckPlayback) -> Response:
+    response_id = command.response_id
+    if response_id is not None:
+        if command.item_id is not None and command.item_id != f"{_ITEM_PREFIX}{response_id}":
+            raise RealtimeError(
+                "playback_item_mismatch",
+                f"item {command.item_id!r} is not of {response_id!r}",
+                param="item_id",
+            )
+    elif command.item_id is not None:
+        response_id = command.item_id.removeprefix(_ITEM_PREFIX)
+    else:
+        heard_least = [r for r in session.responses_newest_first() if r.cursor.unheard]
+        newest = heard_least[0] if heard_least else session.last_response
+        if newest is None:
+            raise RealtimeError("playback_item_not_found", "there is no response to acknowledge")
+        return newest
+    response = session.find_response(response_id)
+    if response is None:
+        raise RealtimeError(
+            "playback_item_not_found",
+            f"no recent response {response_id!r}",
+            param="response_id" if command.response_id is not None else "item_id",
+        )
+    return response
+
+
+def _acknowledged(
+    session: DuplexEngineSession, response: Response, *, truncate: bool, committed: bool
+) -> PlaybackAcknowledged:
+    playback = response.playback()
+    record = PlaybackRecord(
+        session_id=session.session_id,
+        epoch=session.epoch,
+        item_id=response.item_id,
+        played_ms=playback.played_ms,
+        committed_ms=playback.committed_ms,
+        truncate=truncate,
+        playback=playback,
+        history_committed=committed,
+    )
+    return PlaybackAcknowledged(event_id=session.new_id("event_"), event=record)
+
+
+def _refuse_unsupported(session: DuplexEngineSession, item: Item) -> None:
+    if not isinstance(item, MessageItem):
+        return
+    for index, part in enumerate(item.content):
+        if isinstance(part, InputImagePart) and not session.capabilities.supports_image_input:
+            raise RealtimeError("unsupported", "the model takes no images", param=f"item.content[{index}]")
+        if isinstance(part, InputAudioPart) and part.audio and len(item.content) > 1:
+            raise RealtimeError(
+                "unsupported", "an item with audio holds that one part", param=f"item.content[{index}]"
+            )
+
+
+def _check_call_output(session: DuplexEngineSession, item: FunctionCallOutputItem) -> None:
+    calls = [
+        e.item for e in session.conversation.entries() if getattr(e.item, "call_id", None) == item.call_id
+    ]
+    if not any(isinstance(call, FunctionCallItem) for call in calls):
+        raise RealtimeError(
+            "invalid_function_call_output",
+            f"there is no function call {item.call_id!r}",
+            param="item.call_id",
+        )
+    if any(isinstance(call, FunctionCallOutputItem) for call in calls):
+        raise RealtimeError(
+            "invalid_function_call_output",
+            f"call {item.call_id!r} has its output already",
+            param="item.call_id",
+        )

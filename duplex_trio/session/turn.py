@@ -1,0 +1,67 @@
+"""One turn of the model: a stage request from its planning to its release, and whose response it speaks for."""
+
+from __future__ import annotations
+
+import trio
+from attrs import define, field
+
+from duplex_trio.protocol.duplex import RealtimeError, ResponseCreateOptions
+from duplex_trio.session.port import DuplexStageRequest
+from duplex_trio.session.state.response import Response
+from duplex_trio.stages.units import Pcm
+
+
+@define(eq=False, kw_only=True)
+class TurnTiming:
+    """When things happened, in seconds of the session's clock; None for what has not happened."""
+
+    speech_end_s: float | None = None
+    opened_s: float | None = None
+    committed_s: float | None = None
+    transcript_s: float | None = None
+    first_text_s: float | None = None
+    first_audio_s: float | None = None
+
+
+@define(eq=False, kw_only=True)
+class Turn:
+    """One turn.
+
+    A turn may be *held*: it computes, but what it says stays inside until `released` is set. A turn prepared
+    ahead of the end of the user's speech is held until the user really has finished; if the user goes on it
+    is discarded.
+
+    `pcm` is the user's sound, None for a turn that answers the conversation as it stands. `item_id` is the
+    user item whose transcript the turn makes. `respond` is false when only that is wanted.
+    """
+
+    turn_id: int
+    epoch: int
+    request_id: str
+    pcm: Pcm | None = None
+    item_id: str | None = None
+    options: ResponseCreateOptions | None = None
+    respond: bool = True
+    speech_range: tuple[int, int] | None = None
+    response: Response | None = None
+    transcript: str | None = None
+    transcript_duration_s: float = 0.0
+    failure: RealtimeError | None = None
+    request: DuplexStageRequest | None = None
+    speculative: bool = False
+    discarded: bool = False
+    timing: TurnTiming = field(factory=TurnTiming)
+    scope: trio.CancelScope = field(factory=trio.CancelScope)
+    released: trio.Event = field(factory=trio.Event)
+
+    @property
+    def silent(self) -> bool:
+        """Whether the sound is known to hold no words."""
+        return self.transcript is not None and not self.transcript
+
+    def discard(self) -> None:
+        """Nobody wants the turn any more. Idempotent, never blocks."""
+        self.discarded = True
+        if self.request is not None:
+            self.request.abort()
+        self.scope.cancel()

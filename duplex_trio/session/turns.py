@@ -1,0 +1,281 @@
+"""How turns reach the model and what it says comes back: the appender and the pump of an epoch.
+
+The appender takes turns one at a time: it plans a turn with the plugin, opens its stage request and hands it
+the input. From then on a pump of its own carries the turn: it turns results into events, waits where the
+client is slow (which closes the request's window and so pauses the stage), and releases the request whatever
+happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import trio
+
+from duplex_trio.plugin.requests import TurnInput
+from duplex_trio.plugin.results import (
+    DeliveredOutput,
+    ListenResult,
+    ModelFailure,
+    ModelResult,
+    SpeechResult,
+    TextResult,
+    TurnEnd,
+    UserTranscript,
+)
+from duplex_trio.protocol.duplex import (
+    InputTokenDetails,
+    OutputTokenDetails,
+    RealtimeError,
+    RequestMetrics,
+    ResponseListen,
+    Usage,
+)
+from duplex_trio.session.control import SessionControl
+from duplex_trio.session.core import SessionCore
+from duplex_trio.session.port import DuplexStageRequest, StageRequestContext
+from duplex_trio.session.state.fence import DuplexFence
+from duplex_trio.session.state.input import transcript_completed, transcript_failed
+from duplex_trio.session.state.response import Response
+from duplex_trio.session.turn import Turn
+
+StartPump = Callable[[Turn], None]
+"""Starts the pump of a turn in the epoch's nursery."""
+
+
+class TurnFlow:
+    """Appender and pump."""
+
+    def __init__(self, core: SessionCore, control: SessionControl) -> None:
+        self._core = core
+        self._control = control
+
+    async def append_turns(self, start_pump: StartPump) -> None:
+        """Take turns of the current epoch to the stages, in order. Runs in the epoch's scope."""
+        core = self._core
+        while True:
+            turn = await core.turns_receive.receive()
+            if turn.discarded or turn.epoch != core.state.epoch:
+                continue
+            carried = False
+            try:
+                await self._open_or_fail(turn)
+                if turn.request is not None and turn.failure is None:
+                    start_pump(turn)
+                    carried = True
+            finally:
+                if turn.request is not None and not carried:
+                    await self._release(turn, turn.request)
+
+    async def pump(self, turn: Turn) -> None:
+        """Carry one turn from its request to the client. Runs in the epoch's scope."""
+        request = turn.request
+        assert request is not None
+        try:
+            with turn.scope:
+                async for delivered in request.outputs:
+                    await self._handle_output(turn, delivered)
+                    request.consumed(delivered)
+        finally:
+            await self._release(turn, request)
+
+    # ------------------------------------------------------------------ appender
+
+    async def _open_or_fail(self, turn: Turn) -> None:
+        try:
+            with trio.fail_after(self._core.limits.unit_timeout_s):
+                await self._open(turn)
+        except RealtimeError as error:
+            self.fail(turn, error)
+        except trio.TooSlowError:
+            self.fail(turn, RealtimeError("timeout", "the model took too long to accept the input"))
+        except trio.BrokenResourceError as error:
+            if not turn.discarded:
+                self.fail(
+                    turn, RealtimeError("runtime_append_failed", f"the model did not take the input: {error}")
+                )
+
+    async def _open(self, turn: Turn) -> None:
+        core = self._core
+        if turn.pcm is None:
+            while core.state.conversation.transcripts_pending:
+                await core.transcripts_settled.park()
+        turn.timing.opened_s = core.now_s
+        plan = core.plugin.plan_turn(self._input_of(turn))
+        fence = DuplexFence(core.state.session_id, turn.epoch, turn.turn_id)
+        request = core.port.ensure_request(
+            StageRequestContext(request_id=turn.request_id, fence=fence, plan=plan)
+        )
+        turn.request = request
+        core.live_turns[turn.request_id] = turn
+        core.state.lease.begin_operation(turn.request_id)
+        core.reset_lease_deadline()
+        await request.submit(plan.entry)
+        core.touch()
+
+    def _input_of(self, turn: Turn) -> TurnInput:
+        core = self._core
+        state, config, options = core.state, core.state.config, turn.options
+        limit = options.max_output_tokens if options is not None else None
+        if limit is None:
+            limit = config.max_output_tokens
+        conversation = state.conversation.messages(
+            without=turn.item_id, last=core.limits.history_messages_max
+        )
+        if options is not None and options.input is not None:
+            conversation = state.conversation.messages_of(options.input)
+        own = options.instructions if options is not None else None
+        transcription = config.transcription or {}
+        language = transcription.get("language")
+        return TurnInput(
+            pcm=turn.pcm,
+            conversation=conversation,
+            instructions=own if own is not None else config.instructions,
+            modalities=frozenset(state.response_modalities(options)),
+            voice=(options.voice if options is not None else None) or config.voice,
+            speed=(options.speed if options is not None else None) or config.speed or 1.0,
+            temperature=options.temperature
+            if options is not None and options.temperature is not None
+            else config.temperature,
+            max_output_tokens=limit if isinstance(limit, int) else None,
+            language=language if isinstance(language, str) else None,
+            respond=turn.respond,
+            runtime_config=state.runtime_config,
+        )
+
+    def fail(self, turn: Turn, error: RealtimeError) -> None:
+        """A turn failed: tell the client through its response and its user item."""
+        core = self._core
+        turn.failure = error
+        core.log.warning("turn.failed", request_id=turn.request_id, code=error.code, message=error.message)
+        if core.prepared is turn:
+            self._control.discard_prepared()
+        if turn.item_id is not None and turn.transcript is None:
+            core.transcribing.pop(turn.item_id, None)
+            core.emit(transcript_failed(core.state, turn.item_id, error))
+            core.transcripts_settled.unpark_all()
+        if turn.response is not None:
+            self._control.fail_response(turn.response, error)
+
+    # ------------------------------------------------------------------ pump
+
+    async def _handle_output(self, turn: Turn, delivered: DeliveredOutput) -> None:
+        self._core.touch()
+        for result in delivered.results:
+            if isinstance(result, UserTranscript):
+                self.note_transcript(turn, result)
+                continue
+            if isinstance(result, ModelFailure):
+                self.fail(turn, RealtimeError(result.code, result.message))
+                return
+            await turn.released.wait()
+            response = turn.response
+            if response is None:
+                continue
+            response.stage_metrics = delivered.stage_metrics
+            await self._handle_result(turn, response, result)
+
+    async def _handle_result(self, turn: Turn, response: Response, result: ModelResult) -> None:
+        core = self._core
+        match result:
+            case SpeechResult(pcm=pcm, sample_rate_hz=rate, text=text):
+                gap = " " if response.text and text and not text[0].isspace() else ""
+                for entry in response.speech(pcm, rate, gap + text):
+                    await core.egress.put_media(entry)
+            case TextResult(text=text):
+                if turn.timing.first_text_s is None:
+                    turn.timing.first_text_s = core.now_s
+                for entry in response.written(text):
+                    await core.egress.put_media(entry)
+            case ListenResult(reason=reason, model_listen=model_listen):
+                listen = ResponseListen.because(
+                    reason,
+                    session_id=core.state.session_id,
+                    epoch=core.state.epoch,
+                    response_id=response.response_id,
+                    model_listen=model_listen,
+                    event_id=core.state.new_id("event_"),
+                )
+                core.emit([listen])
+                await core.egress.put_media(response.end_marker())
+            case TurnEnd():
+                response.finish_reason = result.finish_reason
+                response.usage = Usage(
+                    total_tokens=result.input_tokens + result.output_tokens,
+                    input_tokens=result.input_tokens,
+                    output_tokens=result.output_tokens,
+                    input_token_details=InputTokenDetails(
+                        text_tokens=result.input_tokens, cached_tokens=result.cached_tokens
+                    ),
+                    output_token_details=OutputTokenDetails(text_tokens=result.output_tokens),
+                )
+                for entry in response.sound_tail():
+                    await core.egress.put_media(entry)
+                await core.egress.put_media(response.end_marker())
+
+    def note_transcript(self, turn: Turn, result: UserTranscript) -> None:
+        """The user's words of a turn are known; tell the client once the sound is a committed item."""
+        turn.transcript = result.text
+        turn.transcript_duration_s = result.audio_duration_s
+        turn.timing.transcript_s = self._core.now_s
+        if self._core.prepared is turn:
+            self._core.on_prepared_transcript(result.text)
+        self.publish_transcript(turn)
+
+    def publish_transcript(self, turn: Turn) -> None:
+        """Send the transcript of a turn whose sound is committed; nothing before both are there."""
+        core = self._core
+        if turn.item_id is None or turn.transcript is None:
+            return
+        core.transcribing.pop(turn.item_id, None)
+        core.emit(transcript_completed(core.state, turn.item_id, turn.transcript, turn.transcript_duration_s))
+        core.transcripts_settled.unpark_all()
+
+    def note_first_audio(self, response: Response) -> None:
+        """The first sound of a response leaves for the client: the parts of the wait for it are known now."""
+        core = self._core
+        turn = next((t for t in core.live_turns.values() if t.response is response), None)
+        if turn is None or turn.timing.first_audio_s is not None:
+            return
+        timing = turn.timing
+        timing.first_audio_s = core.now_s
+        response.request_metrics = request_metrics(turn)
+        if timing.speech_end_s is not None:
+            core.counters.speech_end_to_first_audio_ms.append((core.now_s - timing.speech_end_s) * 1000)
+
+    async def _release(self, turn: Turn, request: DuplexStageRequest) -> None:
+        core = self._core
+        request.abort()
+        delay_s = 0.1
+        while True:
+            with trio.move_on_after(core.limits.cleanup_timeout_s, shield=True) as scope:
+                await core.port.cleanup(request)
+            if not scope.cancelled_caught:
+                break
+            core.counters.cleanup_retries += 1
+            core.log.warning("turn.release_slow", request_id=turn.request_id)
+            with trio.CancelScope(shield=True):
+                await trio.sleep(delay_s)
+            delay_s = min(5.0, delay_s * 2)
+        core.live_turns.pop(turn.request_id, None)
+        core.state.lease.end_operation(turn.request_id, core.now_s)
+        core.reset_lease_deadline()
+
+
+def request_metrics(turn: Turn) -> RequestMetrics:
+    """The wait for the first sound of a turn, cut into its parts, in milliseconds."""
+
+    def between(begin_s: float | None, end_s: float | None) -> float | None:
+        return None if begin_s is None or end_s is None else round((end_s - begin_s) * 1000, 1)
+
+    timing = turn.timing
+    origin_s = timing.committed_s if timing.committed_s is not None else timing.opened_s
+    return RequestMetrics(
+        ttft_ms=between(origin_s, timing.first_text_s),
+        ttfp_ms=between(origin_s, timing.first_audio_s),
+        speech_end_to_commit_ms=between(timing.speech_end_s, timing.committed_s),
+        speech_end_to_transcript_ms=between(timing.speech_end_s, timing.transcript_s),
+        speech_end_to_first_audio_ms=between(timing.speech_end_s, timing.first_audio_s),
+        speech_end_to_request_ms=between(timing.speech_end_s, timing.opened_s),
+        speculative=turn.speculative,
+    )

@@ -1,0 +1,129 @@
+"""`session.update` as a transaction, and the checks of one response's overrides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from duplex_trio.protocol.duplex import RealtimeError, ResponseCreateOptions, SessionUpdated, UpdateSession
+from duplex_trio.protocol.duplex.session import (
+    DuplexSessionConfig,
+    SessionLocks,
+    SessionState,
+    apply_patch,
+    render_session,
+)
+from duplex_trio.session.core import SessionCore
+from duplex_trio.session.state.engine_session import DuplexEngineSession
+
+MIN_SPEED, MAX_SPEED = 0.25, 1.5
+"""OpenAI's range of `speed`."""
+
+
+def session_object(state: DuplexEngineSession) -> dict[str, Any]:
+    """The effective session object in the client's dialect, as plain JSON types."""
+    active = state.active
+    last = state.last_response
+    shown = SessionState(
+        session_id=state.session_id,
+        state=state.state,
+        turn_state=state.turn_state,
+        epoch=state.epoch,
+        turn_id=state.turn_id,
+        active_response_id=active.response_id if active is not None else None,
+        active_response_turn_id=active.turn_id if active is not None else None,
+        capabilities=state.capabilities.render(),
+    )
+    if last is not None:
+        shown = attrs.evolve(shown, playback=attrs.asdict(last.playback()))
+    return render_session(state.config, dialect=state.dialect, state=shown)
+
+
+class SessionUpdater:
+    """Applies updates to a session's configuration, all or nothing.
+
+    Args:
+        core: the session.
+        on_adopted: told of the configuration before and after an accepted update.
+    """
+
+    def __init__(
+        self, core: SessionCore, on_adopted: Callable[[DuplexSessionConfig, DuplexSessionConfig], None]
+    ) -> None:
+        self._core = core
+        self._on_adopted = on_adopted
+
+    def update(self, command: UpdateSession) -> None:
+        """Adopt an update and confirm it.
+
+        Raises:
+            RealtimeError: the code of the first fault; the session is unchanged.
+        """
+        state = self._core.state
+        before = state.config
+        config = apply_patch(before, command.patch, dialect=state.dialect, locked=self._locks())
+        config = self._with_served_model(before, config)
+        self.check_voice(config.voice, "session.audio.output.voice")
+        runtime_config = self._runtime_config(config)
+        state.config = config
+        state.runtime_config = runtime_config
+        state.config_generation += 2
+        self._on_adopted(before, config)
+        self._core.touch()
+        self._core.emit([SessionUpdated(event_id=state.new_id("event_"), session=session_object(state))])
+
+    def check_response_options(self, options: ResponseCreateOptions) -> None:
+        """Refuse overrides that this model cannot honour.
+
+        Raises:
+            RealtimeError: `unsupported_native_response_options`, `invalid_value` or
+            `unsupported_audio_format`.
+        """
+        self.check_voice(options.voice, "response.audio.output.voice")
+        if options.speed is not None and not MIN_SPEED <= options.speed <= MAX_SPEED:
+            raise RealtimeError(
+                "invalid_value",
+                f"speed must be between {MIN_SPEED} and {MAX_SPEED}",
+                param="response.audio.output.speed",
+            )
+        if options.tools and not self._core.state.capabilities.supports_tools:
+            raise RealtimeError(
+                "unsupported_native_response_options", "the model takes no tools", param="response.tools"
+            )
+        if options.output_format is not None:
+            raise RealtimeError(
+                "unsupported_native_response_options",
+                "the output format is the session's; change it with session.update",
+                param="response.audio.output.format",
+            )
+
+    def check_voice(self, voice: str | None, param: str) -> None:
+        """Any voice name is taken.
+
+        A client built for other voices must work. An unknown one speaks in the default.
+        """
+        known = self._core.plugin.voices
+        if voice is not None and known and voice not in known:
+            self._core.log.info(
+                "voice.unknown", voice=voice, param=param, speaks_as=self._core.plugin.default_voice
+            )
+
+    def _runtime_config(self, config: DuplexSessionConfig) -> Mapping[str, Any]:
+        self._core.plugin.validate_client_extra_body(config.extra_body)
+        return self._core.plugin.runtime_config(config.extra_body)
+
+    def _with_served_model(
+        self, before: DuplexSessionConfig, config: DuplexSessionConfig
+    ) -> DuplexSessionConfig:
+        # Any model name is taken and echoed, as stock clients name models of their own vendor.
+        return config if config.model else attrs.evolve(config, model=before.model)
+
+    def _locks(self) -> SessionLocks:
+        state = self._core.state
+        return SessionLocks(
+            model=False,
+            voice_spoken=state.voice_spoken,
+            context_locked=state.context_locked and state.capabilities.locks_context_after_input,
+        )
