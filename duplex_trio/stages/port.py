@@ -1,13 +1,13 @@
 """The seam between sessions and compute: requests, outputs, and the `Stage` and `StageStream` ABCs.
 
-A *stage* is one model runtime. A *request* is a life on it: opened once, fed any number of units, and ended by the stage
-(its last output has `finished`), by a failure, or by an abort. Outputs arrive on the Trio thread in the order in which
-the stage made them, through an `OutputSink`.
+A *stage* is one model runtime. A *request* is a life on it: opened once, fed any number of units, and ended
+by the stage (its last output has `finished`), by a failure, or by an abort. Outputs arrive on the Trio thread
+in the order in which the stage made them, through an `OutputSink`.
 
-Flow control: a request has a *window* of outputs that may be delivered but not yet consumed. A worker does not start new
-work for a request whose window is closed, so a slow consumer pauses its own request and nobody else's. The consumer says
-what it consumed with `StageStream.consumed`. A request whose sink consumes at once (a router that hands on to the next
-stage) uses the default unlimited window.
+Flow control: a request has a *window* of outputs that may be delivered but not yet consumed. A worker does
+not start new work for a request whose window is closed, so a slow consumer pauses its own request and nobody
+else's. The consumer says what it consumed with `StageStream.consumed`. A request whose sink consumes at once
+(a router that hands on to the next stage) uses the default unlimited window.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ UNLIMITED = 1 << 30
 class StageRequest:
     """What a stage is told when a request opens.
 
-    `request_id` is chosen by the caller and unique among the live requests of the stage. `owner` names the session (or
-    other party) in logs and metrics. `params` is the runtime's own parameter object, such as sampling parameters.
-    `resumable` keeps the request open across units after its output finished a segment.
+    `request_id` is chosen by the caller and unique among the live requests of the stage. `owner` names the
+    session (or other party) in logs and metrics. `params` is the runtime's own parameter object, such as
+    sampling parameters. `resumable` keeps the request open across units after its output finished a segment.
     """
 
     request_id: str
@@ -43,7 +43,10 @@ class StageRequest:
 
 @frozen(kw_only=True)
 class StageOutput:
-    """One output of a stage. `data` is one of the classes in `units`; `metrics` are numbers about producing it."""
+    """One output of a stage.
+
+    `data` is one of the classes in `units`; `metrics` are numbers about producing it.
+    """
 
     request_id: str
     data: Any
@@ -55,7 +58,8 @@ class StageOutput:
 class StageFailed:
     """The request ended because of an error; nothing follows it.
 
-    `code` is a wire error code (`engine_error`, `engine_dead`, `context_length_exceeded`, ...), `message` is for people.
+    `code` is a wire error code (`engine_error`, `engine_dead`, `context_length_exceeded`, ...), `message` is
+    for people.
     """
 
     request_id: str
@@ -97,8 +101,10 @@ class StageStream(ABC):
             unit: a value of `units` that the stage understands.
             final: no unit follows; the stage may finish the request.
 
+        When this is cancelled, the unit is withdrawn unless the thread has just taken it.
+
         Raises:
-            trio.BrokenResourceError: the stage has died or the request was aborted.
+            trio.BrokenResourceError: the stage has died, or the request is over.
         """
 
     @abstractmethod
@@ -106,12 +112,12 @@ class StageStream(ABC):
         """Hand on one unit without waiting; for hand-offs whose number the earlier stage bounds.
 
         Raises:
-            trio.BrokenResourceError: the stage has died or the request was aborted.
+            trio.BrokenResourceError: the stage has died, or the request is over.
         """
 
     @abstractmethod
     def consumed(self, count: int = 1) -> None:
-        """Say that `count` delivered outputs have been used up, which opens the window again. Never blocks."""
+        """Say that `count` delivered outputs are used up, which opens the window again. Never blocks."""
 
     @abstractmethod
     def abort(self) -> None:

@@ -34,8 +34,8 @@ class VadScores:
 class SpeechSegment:
     """Input of a recognition stage: 16 kHz sound to transcribe as a whole.
 
-    `partial` asks for a quick hypothesis of speech that goes on; the stage may drop a partial that a newer unit of the
-    same request supersedes, and does finals before partials.
+    `partial` asks for a quick hypothesis of speech that goes on; the stage may drop a partial that a newer
+    unit of the same request supersedes, and does finals before partials.
     """
 
     pcm: Pcm
@@ -47,7 +47,8 @@ class SpeechSegment:
 class Transcript:
     """Output of a recognition stage. `text` is empty when the sound held no speech.
 
-    `no_speech_probability` is in [0, 1]; `average_log_probability` is the mean natural-log probability of a token.
+    `no_speech_probability` is in [0, 1]; `average_log_probability` is the mean natural-log probability of a
+    token.
     """
 
     text: str
@@ -92,7 +93,8 @@ class GenerationParams:
 class TextDelta:
     """Output of a language-model stage: the text generated since the last one (may be empty on the last).
 
-    On the last delta `finish_reason` is `stop`, `length` or `abort`; the token counts are totals of the request.
+    On the last delta `finish_reason` is `stop`, `length` or `abort`; the token counts are totals of the
+    request.
     """
 
     text: str
@@ -104,7 +106,10 @@ class TextDelta:
 
 @frozen(kw_only=True)
 class Clause:
-    """Input of a synthesis stage: text to be spoken in one breath. `speed` is a factor, 1.0 as the voice was made."""
+    """Input of a synthesis stage: text to be spoken in one breath.
+
+    `speed` is a factor, 1.0 as the voice was made.
+    """
 
     text: str
     voice: str | None = None

@@ -1,7 +1,7 @@
 """The blocking half of a stage.
 
-A `StageWorker` is built on the Trio thread and from then on touched only by the stage's own thread (see `run`). It does
-its work in `step`, one bounded quantum at a time, so that aborts are seen between quanta.
+A `StageWorker` is built on the Trio thread and from then on touched only by the stage's own thread (see
+`run`). It does its work in `step`, one bounded quantum at a time, so that aborts are seen between quanta.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ class UnitRefused(Exception):
 class StageWorker(ABC):
     """A model runtime that lives in one thread.
 
-    An exception out of `load` keeps the stage from starting. One out of `open`, `submit` or `step` means that the runtime
-    is broken: every live request fails with `engine_dead`. A fault of a single request is emitted as `StageFailed`.
+    An exception out of `load` keeps the stage from starting. One out of `open`, `submit` or `step` means that
+    the runtime is broken: every live request fails with `engine_dead`. A fault of a single request is emitted
+    as `StageFailed`.
     """
 
     name: str
@@ -66,9 +67,9 @@ class StageWorker(ABC):
 
     @abstractmethod
     def step(self, context: WorkerContext) -> bool:
-        """Do one quantum (a model step, one unit) and return whether there is more that can be done right now."""
+        """Do one quantum (a model step, one unit); return whether there is more to do right now."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  a worker may have nothing to release
         """Release the runtime. Called once, last."""
 
     def statistics(self) -> Mapping[str, float]:
@@ -87,7 +88,8 @@ class SerialWorker(StageWorker):
     """A worker that turns one unit at a time into outputs, taking turns between requests.
 
     Requests whose window is closed are passed over. Subclasses implement `load` and `process`. What `process`
-    raises ends the unit's own request: a `UnitRefused` with its code, any other exception with `engine_error`.
+    raises ends the unit's own request: a `UnitRefused` with its code, any other exception with
+    `engine_error`.
     """
 
     def __init__(self) -> None:

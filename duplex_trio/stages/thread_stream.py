@@ -1,0 +1,189 @@
+"""One request on a `ThreadStage`, seen from the Trio thread, and the messages that cross between the threads.
+
+What the messages do and when is `run`'s.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import trio
+from attrs import define
+
+from duplex_trio.stages.port import OutputSink, StageFailed, StageOutput, StageRequest, StageStream
+
+if TYPE_CHECKING:
+    from duplex_trio.stages.run import ThreadStage
+
+
+@define(eq=False)
+class Open:
+    """To the thread: a request begins."""
+
+    stream: ThreadStream
+
+
+@define(eq=False)
+class Submit:
+    """To the thread: a unit. `withdrawn` is written by the Trio side, `accepted` by the thread."""
+
+    stream: ThreadStream
+    unit: Any
+    final: bool
+    taken: trio.Event | None = None
+    withdrawn: bool = False
+    accepted: bool = False
+
+
+@define(eq=False)
+class Released:
+    """From the thread: it has let go of an aborted request."""
+
+    stream: ThreadStream
+
+
+@define(eq=False)
+class Taken:
+    """From the thread: it has handled a `Submit`."""
+
+    event: trio.Event
+
+
+@define(eq=False)
+class Delivery:
+    """From the thread: an output."""
+
+    stream: ThreadStream
+    output: StageOutput | StageFailed
+
+
+class Loaded:
+    """From the thread: the runtime is ready."""
+
+
+class RoomAgain:
+    """From the thread: no command waits any more."""
+
+
+@define(eq=False)
+class Died:
+    """From the thread: the runtime is broken, and this is the last message."""
+
+    error: BaseException
+
+
+class ChannelSink(OutputSink):
+    """Feeds `StageStream.outputs`.
+
+    The channel has no bound of its own: the request's window bounds it, which a worker may overshoot by what
+    one unit yields.
+    """
+
+    def __init__(self) -> None:
+        self.send, self.receive = trio.open_memory_channel[StageOutput](math.inf)
+
+    def deliver(self, output: StageOutput | StageFailed) -> None:
+        """Queue an output; a failure only ends the channel, see `ThreadStream.settle`."""
+        if isinstance(output, StageOutput):
+            self.send.send_nowait(output)
+
+
+class ThreadStream(StageStream):
+    """One request on a `ThreadStage`; see `StageStream`.
+
+    `produced` is written by the stage's thread only, everything else by the Trio thread only.
+    """
+
+    def __init__(self, stage: ThreadStage, request: StageRequest, sink: OutputSink | None) -> None:
+        self.request = request
+        self.aborted = False
+        self.produced = 0
+        self.consumed_count = 0
+        self.released = trio.Event()
+        self._stage = stage
+        self._channel: ChannelSink | None = None
+        if sink is None:
+            sink = self._channel = ChannelSink()
+        self._sink = sink
+        self._failure: StageFailed | None = None
+
+    @property
+    def window_open(self) -> bool:
+        """Whether the consumer has room for another output."""
+        return self.produced - self.consumed_count < self.request.window
+
+    @property
+    def failure(self) -> StageFailed | None:
+        """The failure that ended this request, if one did."""
+        return self._failure
+
+    @property
+    def outputs(self) -> trio.MemoryReceiveChannel[StageOutput]:
+        """Outputs as a channel; closing it aborts the request at its next output."""
+        if self._channel is None:
+            raise ValueError(f"request {self.request.request_id!r} was opened with a sink; it has no channel")
+        return self._channel.receive
+
+    async def submit(self, unit: Any, *, final: bool = False) -> None:
+        """Hand over one unit; see `StageStream.submit`."""
+        self._refuse_if_over()
+        await self._stage.wait_room()
+        self._refuse_if_over()
+        taken = trio.Event()
+        command = Submit(self, unit, final, taken)
+        self._stage.post(command)
+        try:
+            await taken.wait()
+        finally:
+            command.withdrawn = not taken.is_set()
+        if not command.accepted:
+            raise self._over()
+
+    def submit_nowait(self, unit: Any, *, final: bool = False) -> None:
+        """Hand over one unit without waiting; see `StageStream.submit_nowait`."""
+        self._refuse_if_over()
+        self._stage.post(Submit(self, unit, final))
+
+    def consumed(self, count: int = 1) -> None:
+        """Open the window again; see `StageStream.consumed`."""
+        # Each side writes its own counter before it reads the other's, so that one of them always sees what
+        # the other did and a window that closes at this very moment is not left closed.
+        self.consumed_count += count
+        was_open = self.produced - (self.consumed_count - count) < self.request.window
+        if not was_open and not self.aborted:
+            self._stage.wake()
+
+    def abort(self) -> None:
+        """End the request now; see `StageStream.abort`."""
+        self._stage.abort_stream(self)
+
+    async def wait_released(self) -> None:
+        """Wait until the stage's thread has forgotten the request."""
+        await self.released.wait()
+
+    def _refuse_if_over(self) -> None:
+        if self.aborted or self._failure is not None or self.released.is_set() or not self._stage.alive:
+            raise self._over()
+
+    def _over(self) -> trio.BrokenResourceError:
+        return trio.BrokenResourceError(f"request {self.request.request_id!r} is over")
+
+    def take(self, output: StageOutput | StageFailed) -> None:
+        """Deliver one output to the sink and settle the request when it was the last."""
+        if isinstance(output, StageFailed):
+            self._failure = output
+        try:
+            self._sink.deliver(output)
+        except trio.BrokenResourceError:
+            if self._channel is None:
+                raise
+            self.abort()  # the reader closed its end of the channel
+        if isinstance(output, StageFailed) or output.finished:
+            self.settle()
+
+    def settle(self) -> None:
+        """The stage has let go of the request."""
+        if self._channel is not None:
+            self._channel.send.close()
+        self.released.set()
