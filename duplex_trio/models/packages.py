@@ -110,17 +110,17 @@ def convert(gguf: Path, target: Path, progress: ProgressCallback = ignore_progre
     Raises ModelNotInstalledError when the libraries for it are missing, ModelFormatError for a file it cannot
     convert.
     """
-    try:
-        from duplex_trio.models.gguf import GgufError, convert_gguf
-    except ModuleNotFoundError as error:
-        raise ModelNotInstalledError(
-            f"Reading {gguf.name} needs the Python package {error.name}. Run `{INSTALL_COMMAND}`."
-        ) from error
+    from duplex_trio.models.gguf import GgufError, convert_gguf
+
     size = gguf.stat().st_size
     try:
         convert_gguf(
             gguf, target, progress=lambda share: progress(ModelProgress("convert", int(share * size), size))
         )
+    except ModuleNotFoundError as error:
+        raise ModelNotInstalledError(
+            f"Reading {gguf.name} needs the Python package {error.name}. Run `{INSTALL_COMMAND}`."
+        ) from error
     except GgufError as error:
         raise ModelFormatError(f"{gguf} cannot be converted: {error}.") from error
 
