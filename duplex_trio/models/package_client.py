@@ -42,6 +42,7 @@ NO_PIP = (
     "environment that uv made) and run the command again."
 )
 _NOT_FOUND = ("No matching distribution found", "Could not find a version that satisfies")
+_DAMAGED = ("DO NOT MATCH THE HASHES", "is invalid", "BadZipFile")
 
 
 class PackageClientError(Exception):
@@ -58,6 +59,10 @@ class NetworkUnreachableError(PackageClientError):
 
 class PackageNotFoundError(PackageClientError):
     """The indexes that answered do not offer the package for this Python and platform."""
+
+
+class PackageDamagedError(PackageClientError):
+    """What arrived is not what the index announced."""
 
 
 class PackageDiskFullError(PackageClientError):
@@ -134,21 +139,33 @@ class PackageClient:
 
 
 def explain_failure(output: str) -> PackageClientError:
-    """The error that a failed pip run's output stands for."""
+    """The error that a failed pip run's output stands for.
+
+    An index that does not answer is only the reason when no other index offered any version of the package:
+    pip warns about the silent one and goes on.
+    """
     tail = "\n".join([line for line in output.splitlines() if line.strip()][-_TAIL_LINES:])
     if "No module named pip" in output:
         return PackageClientError(NO_PIP, tail)
     if any(sign in output for sign in _DISK_FULL):
         return PackageDiskFullError("The disk filled up.", tail)
-    if any(sign in output for sign in _NO_NETWORK):
+    not_found = any(sign in output for sign in _NOT_FOUND)
+    some_index_answered = not_found and "(from versions: none)" not in output
+    if any(sign in output for sign in _NO_NETWORK) and not some_index_answered:
         return NetworkUnreachableError(
-            "The package index could not be reached. Check the network connection (or the proxy and index "
-            "settings of pip: `python -m pip config list`) and run the command again.",
+            "The package index could not be reached, or the connection broke. Check the network (and pip's "
+            "proxy and index settings: `python -m pip config list`), then run the command again.",
             tail,
         )
-    if any(sign in output for sign in _NOT_FOUND):
+    if not_found:
         return PackageNotFoundError(
-            "The package index does not offer what is needed for this Python and platform.", tail
+            "No package index that pip is set up to use offers it for this machine.", tail
+        )
+    if any(sign in output for sign in _DAMAGED):
+        return PackageDamagedError(
+            "A downloaded package is damaged. Run the command again; if it happens again, clear pip's cache "
+            "first: `python -m pip cache purge`.",
+            tail,
         )
     return PackageClientError("pip failed.", tail)
 
