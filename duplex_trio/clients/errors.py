@@ -1,0 +1,84 @@
+"""What a client can raise, as one tree; serving-side errors are none of its business.
+
+DuplexClientError
+├── DuplexConnectionError        the transport: not reachable, refused, lost, silent
+├── DuplexProtocolError          the server said `error`, or something that is no event
+├── DuplexSessionClosedError     the session is over, or ended before what was asked for arrived
+└── DuplexLagError               a subscriber did not read its bounded queue in time
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class DuplexClientError(Exception):
+    """Base of everything that `duplex_trio.clients` raises on purpose."""
+
+
+class DuplexConnectionError(DuplexClientError):
+    """The connection could not be made or was lost.
+
+    Args:
+        message: for people.
+        status: HTTP status of a refused upgrade (401, 503, ...), if that was the reason.
+        close_code: WebSocket close code of a connection that the other side ended, if there was one.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None, close_code: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.close_code = close_code
+
+
+class DuplexProtocolError(DuplexClientError):
+    """The server refused something with an `error` event, or sent what is not an event.
+
+    Args:
+        code: wire error code (`invalid_value`, `resource_exhausted`, ...).
+        message: the server's text.
+        event_id: id of the client event that the server refers to, if it does.
+        param: the field at fault, if the server names one.
+        raw: the whole event as received; empty when there was none.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        event_id: str | None = None,
+        param: str | None = None,
+        raw: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(f"{code}: {message}" if message else code)
+        self.code = code
+        self.message = message
+        self.event_id = event_id
+        self.param = param
+        self.raw: Mapping[str, Any] = {} if raw is None else raw
+
+
+class DuplexSessionClosedError(DuplexClientError):
+    """The session is over. `reason` is the server's (`idle_ttl_expired`, ...) or the client's own
+    (`client_close`)."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the session is closed ({reason})")
+        self.reason = reason
+
+
+class DuplexLagError(DuplexClientError):
+    """A subscriber's queue was full when the next item arrived; it gets what was queued, then this error.
+
+    Args:
+        what: the subscriber in words.
+        limit: the bound that was met, in the units of `what`.
+    """
+
+    def __init__(self, what: str, limit: int) -> None:
+        super().__init__(
+            f"{what} was not read in time: its limit of {limit} was reached and what followed is lost"
+        )
+        self.limit = limit

@@ -1,0 +1,118 @@
+"""From a URL to an open byte stream, and from foreign errors to the client's own.
+
+What runs over the stream is trio-websocket's; which tasks carry it is said in `run`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from urllib.parse import urlsplit
+
+import trio
+import trio_websocket
+from attrs import frozen
+
+from duplex_trio.clients.errors import DuplexConnectionError
+
+FRAME_BYTES_MAX = 64 * 1024 * 1024
+"""Largest message that a client accepts; a server sends whole clauses and session objects, never more."""
+RECEIVE_BYTES = 64 * 1024
+"""Bytes asked of the socket at a time: one read for a burst of audio deltas."""
+
+Connect = Callable[[str, int, bool], Awaitable[trio.abc.Stream]]
+"""Opens a byte stream to (host, port), with TLS if the third argument says so. May raise `OSError`."""
+
+
+@frozen
+class Address:
+    """What a socket URL says about where to connect and what to ask for."""
+
+    host: str
+    port: int
+    tls: bool
+    resource: str
+
+    @classmethod
+    def of(cls, url: str) -> Address:
+        """Take a URL made by `build_realtime_url` apart."""
+        parts = urlsplit(url)
+        tls = parts.scheme == "wss"
+        resource = parts.path + (f"?{parts.query}" if parts.query else "")
+        return cls(parts.hostname or "", parts.port or (443 if tls else 80), tls, resource)
+
+    @property
+    def host_header(self) -> str:
+        """The `Host` header: with the port unless it is the scheme's own."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == (443 if self.tls else 80) else f"{host}:{self.port}"
+
+
+async def open_stream(host: str, port: int, tls: bool) -> trio.abc.Stream:
+    """Connect by TCP, with TLS if asked."""
+    if tls:
+        return await trio.open_ssl_over_tcp_stream(host, port, https_compatible=True)
+    return await trio.open_tcp_stream(host, port)
+
+
+class OpeningStream(trio.abc.Stream):
+    """A stream that turns its end into an error as long as the WebSocket handshake is not `done`.
+
+    Without it a server that hangs up during the handshake leaves its client waiting for an answer.
+    """
+
+    def __init__(self, inner: trio.abc.Stream) -> None:
+        self._inner = inner
+        self.done = False
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        """Receive from the inner stream."""
+        try:
+            data = await self._inner.receive_some(max_bytes)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            if self.done:
+                raise
+            data = b""
+        if not data and not self.done:
+            raise DuplexConnectionError("the server ended the connection during the WebSocket handshake")
+        return data
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """Send to the inner stream."""
+        await self._inner.send_all(data)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        """Wait for room in the inner stream."""
+        await self._inner.wait_send_all_might_not_block()
+
+    async def aclose(self) -> None:
+        """Close the inner stream."""
+        await self._inner.aclose()
+
+
+def connection_error(url: str, error: BaseException) -> BaseException:
+    """The client's own error for what went wrong while connecting, out of any exception group; other errors
+    as they are."""
+    for leaf in _leaves(error):
+        if isinstance(leaf, trio_websocket.ConnectionRejected):
+            return _refusal(url, leaf)
+        if isinstance(leaf, DuplexConnectionError):
+            return leaf
+        if isinstance(leaf, OSError):
+            return DuplexConnectionError(f"cannot connect to {url}: {leaf}")
+    return error
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for part in error.exceptions:
+            yield from _leaves(part)
+    else:
+        yield error
+
+
+def _refusal(url: str, refused: trio_websocket.ConnectionRejected) -> DuplexConnectionError:
+    body = (refused.body or b"").decode("utf-8", "replace").strip()
+    hint = {401: "an API key is needed, or this one is wrong", 404: "there is no such route"}
+    reason = hint.get(refused.status_code, body[:200])
+    text = f"{url} refused the connection with HTTP status {refused.status_code}"
+    return DuplexConnectionError(f"{text}: {reason}" if reason else text, status=refused.status_code)
