@@ -10,11 +10,10 @@ import logging
 
 from hypercorn.config import Config
 
-EVENT_LIMIT_BYTES = 15 * 1024 * 1024
-"""A larger text message is answered with `event_too_large`, and the session lives on."""
+from duplex_trio.protocol.duplex import MAX_MESSAGE_BYTES
 
-FRAME_LIMIT_BYTES = 16 * 1024 * 1024
-"""A larger message ends the connection with 1009. Above `EVENT_LIMIT_BYTES`, to leave its error a place."""
+FRAME_LIMIT_BYTES = MAX_MESSAGE_BYTES + 1024 * 1024
+"""A larger message ends the connection with 1009; one in between is answered with `event_too_large`."""
 
 
 class ServerConfig(Config):

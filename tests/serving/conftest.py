@@ -1,4 +1,4 @@
-"""A real hypercorn with the guards, on a port of its own, for ASGI applications under test."""
+"""Servers for the transport under test: a real hypercorn on a port of its own, and ASGI over memory channels."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -6,12 +6,17 @@ from functools import partial
 from typing import Any
 
 import hypercorn.trio
+import orjson
 import pytest
 import trio
 from attrs import Factory, define
 
+from duplex_trio.engine import SessionEnd
+from duplex_trio.protocol.duplex import RealtimeError
 from duplex_trio.serving.guards import install_guards
 from duplex_trio.serving.http_config import ServerConfig
+from duplex_trio.serving.options import ServeOptions
+from duplex_trio.serving.run import make_app
 from duplex_trio.testing.raw_websocket import RawWebSocket, upgrade_request
 
 App = Callable[[Any, Any, Any], Awaitable[None]]
@@ -79,3 +84,190 @@ async def serving(app: App, **settings: Any) -> AsyncIterator[Server]:
 @pytest.fixture
 def serve_app() -> Any:
     return serving
+
+
+@define(eq=False)
+class FakeHandle:
+    """A session that remembers what it was told and ends when the test says so."""
+
+    session_id: str
+    dialect: str
+    attachment: Any
+    commands: list[Any] = Factory(list)
+    refused: list[Any] = Factory(list)
+    disconnects: int = 0
+    changed: trio.Event = Factory(trio.Event)
+    ended: trio.Event = Factory(trio.Event)
+    end: SessionEnd = Factory(lambda: SessionEnd("closed"))
+
+    def _note(self) -> None:
+        self.changed.set()
+        self.changed = trio.Event()
+
+    def submit(self, command: Any) -> None:
+        self.commands.append(command)
+        self._note()
+
+    def refuse(self, error: Any) -> None:
+        self.refused.append(error)
+        self._note()
+
+    def disconnected(self, reason: str = "disconnect") -> None:
+        self.disconnects += 1
+        self.ended.set()
+        self._note()
+
+    async def wait_closed(self) -> SessionEnd:
+        await self.ended.wait()
+        return self.end
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        with trio.fail_after(10):
+            while not condition():
+                await self.changed.wait()
+
+
+@define(eq=False)
+class FakeOmni:
+    """An engine that opens sessions without a model, for what is the transport's business alone."""
+
+    model_name: str = "test-model"
+    healthy: bool = True
+    refusal: RealtimeError | None = None
+    opened: list[tuple[str, Any, Any]] = Factory(list)
+    handles: list[FakeHandle] = Factory(list)
+
+    async def open_session(self, *, dialect: str, attachment: Any, model: Any, patch: Any) -> FakeHandle:
+        await trio.lowlevel.checkpoint()
+        if self.refusal is not None:
+            raise self.refusal
+        self.opened.append((dialect, model, patch))
+        handle = FakeHandle(f"session-{len(self.handles)}", dialect, attachment)
+        self.handles.append(handle)
+        return handle
+
+    def render_metrics(self) -> bytes:
+        return b"duplex_sessions 0.0\n"
+
+
+@define(eq=False)
+class AsgiSocket:
+    """The server's side of a WebSocket, played by the test over memory channels."""
+
+    app: Any
+    scope: dict[str, Any]
+    to_app: trio.MemorySendChannel[Any]
+    from_app: trio.MemoryReceiveChannel[Any]
+
+    async def text(self, text: str) -> None:
+        await self.to_app.send({"type": "websocket.receive", "text": text, "bytes": None})
+
+    async def binary(self, data: bytes) -> None:
+        await self.to_app.send({"type": "websocket.receive", "text": None, "bytes": data})
+
+    async def disconnect(self, code: int = 1001) -> None:
+        await self.to_app.send({"type": "websocket.disconnect", "code": code})
+
+    async def next(self) -> Any:
+        return await self.from_app.receive()
+
+    async def event(self) -> Any:
+        message = await self.next()
+        assert message["type"] == "websocket.send", message
+        return orjson.loads(message["text"])
+
+    async def accepted(self) -> Any:
+        message = await self.next()
+        assert message["type"] == "websocket.accept", message
+        return message
+
+    async def closed(self) -> tuple[int, str]:
+        message = await self.next()
+        assert message["type"] == "websocket.close", message
+        return message["code"], message["reason"]
+
+
+@pytest.fixture
+def omni() -> FakeOmni:
+    return FakeOmni()
+
+
+@pytest.fixture
+def app_for(omni: FakeOmni) -> Callable[..., Any]:
+    """Make the application over the fake engine, with the given options."""
+
+    def make(**options: Any) -> Any:
+        return make_app(omni, ServeOptions(**options))  # type: ignore[arg-type]
+
+    return make
+
+
+@pytest.fixture
+def open_socket(app_for: Callable[..., Any], nursery: trio.Nursery) -> Callable[..., Awaitable[AsgiSocket]]:
+    """Run the application for one WebSocket; the returned object plays the server."""
+
+    async def opened(
+        target: str = "/v1/realtime",
+        headers: dict[str, str] | None = None,
+        subprotocols: tuple[str, ...] = (),
+        *,
+        extensions: dict[str, Any] | None = None,
+        **options: Any,
+    ) -> AsgiSocket:
+        path, _, query = target.partition("?")
+        scope = {
+            "type": "websocket",
+            "path": path,
+            "query_string": query.encode(),
+            "headers": [(name.encode(), value.encode()) for name, value in (headers or {}).items()],
+            "subprotocols": list(subprotocols),
+            "client": ("127.0.0.1", 1),
+            "extensions": {"websocket.http.response": {}} if extensions is None else extensions,
+        }
+        to_app, app_receive = trio.open_memory_channel[Any](100)
+        app_send, from_app = trio.open_memory_channel[Any](100)
+        app = app_for(**options)
+        await to_app.send({"type": "websocket.connect"})
+
+        async def run() -> None:
+            async with app_send:
+                await app(scope, app_receive.receive, app_send.send)
+
+        nursery.start_soon(run)
+        return AsgiSocket(app, scope, to_app, from_app)
+
+    return opened
+
+
+async def request(
+    app: Any, method: str, path: str, headers: dict[str, str] | None = None, body: Any = ()
+) -> Any:
+    """Do one HTTP request; returns status, headers and body."""
+    chunks = [{"type": "http.request", "body": chunk, "more_body": True} for chunk in body]
+    messages = iter([*chunks, {"type": "http.request", "body": b"", "more_body": False}])
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        await trio.lowlevel.checkpoint()
+        return next(messages)
+
+    async def send(message: Any) -> None:
+        await trio.lowlevel.checkpoint()
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "headers": [(name.encode(), value.encode()) for name, value in (headers or {}).items()],
+        "query_string": b"",
+        "client": None,
+    }
+    await app(scope, receive, send)
+    start, *rest = sent
+    return start["status"], dict(start["headers"]), b"".join(message.get("body", b"") for message in rest)
+
+
+@pytest.fixture
+def http() -> Any:
+    return request

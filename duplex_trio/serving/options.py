@@ -1,0 +1,36 @@
+"""How to serve: everything about the server that is not about the models."""
+
+from __future__ import annotations
+
+from attrs import field, frozen, validators
+
+
+@frozen(kw_only=True)
+class ServeOptions:
+    """Options of `run_server`. Times are seconds.
+
+    Attributes:
+        host: address or name to listen on.
+        port: 0 takes any free port.
+        api_keys: keys that are let in; none lets everybody in.
+        allowed_origins: origins that browsers may come from; see `AccessPolicy`.
+        drain_timeout_s: how long live sessions get after the first signal.
+        config_timeout_s: how long a client that opens its session itself may wait with its first message.
+        model_name: the name to serve the model under; None takes the model's own.
+        max_model_len: tokens the language model takes, for clients that ask; None when unknown.
+        log_transcripts: write what people said into the log.
+        handle_signals: drain on SIGINT and SIGTERM, and end at once on the second. Needs the main thread.
+        tune_process: settings of the interpreter that suit a server and concern the whole process.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = field(default=8765, validator=[validators.ge(0), validators.le(65535)])
+    api_keys: tuple[str, ...] = field(default=(), repr=False)
+    allowed_origins: tuple[str, ...] = ()
+    drain_timeout_s: float = field(default=10.0, validator=validators.ge(0))
+    config_timeout_s: float = field(default=10.0, validator=validators.gt(0))
+    model_name: str | None = None
+    max_model_len: int | None = None
+    log_transcripts: bool = False
+    handle_signals: bool = False
+    tune_process: bool = False

@@ -1,0 +1,160 @@
+"""The server as a tree of tasks; the nesting is the order of shutdown.
+
+    run_server
+    |- engine            loads the stages, warms up, holds the sessions; ends last
+    |- signals           first: drain; second: cancel everything
+    `- hypercorn         opened when the engine is warm, closed when the sessions have drained
+       `- connection xN  run_connection: reader, and the watch over the session's end
+
+Sessions do not live below their connections but in the engine: a session may outlive its socket.
+"""
+
+from __future__ import annotations
+
+import gc
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import closing, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+import hypercorn.trio
+import structlog
+import trio
+
+from duplex_trio.engine import DuplexSessionHandle
+from duplex_trio.serving.address import ServerAddress, bind
+from duplex_trio.serving.app import RealtimeApp
+from duplex_trio.serving.auth import AccessPolicy
+from duplex_trio.serving.guards import install_guards
+from duplex_trio.serving.http_config import ServerConfig
+from duplex_trio.serving.options import ServeOptions
+from duplex_trio.serving.realtime import RealtimeConnection
+from duplex_trio.serving.routes import Deployment
+
+if TYPE_CHECKING:
+    import socket
+
+    from duplex_trio.entrypoints.duplex_omni import DuplexOmni
+
+log = structlog.get_logger("duplex_trio.serving")
+
+SWITCH_INTERVAL_S = 0.001
+"""A stage thread that runs Python otherwise adds 5 ms to every turn of the loop (performance.md 5)."""
+
+
+async def run_connection(connection: RealtimeConnection, handle: DuplexSessionHandle) -> None:
+    """Serve an open session on its socket; the first of both to end ends the other's part here."""
+    try:
+        async with trio.open_nursery() as nursery:
+
+            async def close_with_session() -> None:
+                await connection.close_with(handle)
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(close_with_session, name=f"socket-end[{handle.session_id}]")
+            await connection.read(handle)
+            nursery.cancel_scope.cancel()
+    finally:
+        connection.leave(handle)
+
+
+def make_app(omni: DuplexOmni, options: ServeOptions) -> RealtimeApp:
+    """Make the ASGI application for a running engine."""
+    return RealtimeApp(
+        deployment=Deployment(
+            omni=omni,
+            model_name=options.model_name or omni.model_name,
+            created_s=int(time.time()),
+            max_model_len=options.max_model_len,
+        ),
+        run_connection=run_connection,
+        access=AccessPolicy(api_keys=options.api_keys, allowed_origins=options.allowed_origins),
+        config_timeout_s=options.config_timeout_s,
+        log_transcripts=options.log_transcripts,
+    )
+
+
+async def run_server(
+    omni_factory: Callable[[], DuplexOmni],
+    options: ServeOptions,
+    *,
+    task_status: trio.TaskStatus[ServerAddress] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve until cancelled, or, with `handle_signals`, until told to stop.
+
+    Args:
+        omni_factory: makes the engine, not yet started.
+        options: how to serve.
+        task_status: told the address when the server accepts connections.
+
+    Raises:
+        AddressUnavailableError: found before any model is loaded.
+        GuardsUnavailableError: the installed hypercorn is not the one this was written for.
+    """
+    install_guards()
+    signals = (
+        trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) if options.handle_signals else nullcontext()
+    )
+    with signals as received, closing(await bind(options.host, options.port)) as listener:
+        async with trio.open_nursery() as engine_nursery:
+            stop = trio.Event()
+            ready = trio.Event()
+            if received is not None:
+                scope = engine_nursery.cancel_scope
+                engine_nursery.start_soon(_watch_signals, received, ready, stop, scope, name="signals")
+            omni = omni_factory()
+            await engine_nursery.start(omni.run, name="engine")
+            if options.tune_process:
+                tune_process()
+            ready.set()
+            await _serve_http(omni, options, listener, stop, task_status)
+            engine_nursery.cancel_scope.cancel()
+
+
+async def _serve_http(
+    omni: DuplexOmni,
+    options: ServeOptions,
+    listener: socket.socket,
+    stop: trio.Event,
+    task_status: trio.TaskStatus[ServerAddress],
+) -> None:
+    drained = trio.Event()
+    config = ServerConfig()
+    host, port = options.host, listener.getsockname()[1]
+    # hypercorn takes the socket over by its number, and closes it.
+    config.bind = [f"fd://{listener.detach()}"]
+    app = make_app(omni, options)
+    async with trio.open_nursery() as nursery:
+        serve = partial(
+            hypercorn.trio.serve, cast(Any, app), config, mode="asgi", shutdown_trigger=drained.wait
+        )
+        await nursery.start(serve, name="hypercorn")
+        task_status.started(ServerAddress(host, port))
+        await stop.wait()
+        app.deployment.draining = True
+        log.info("server.draining", timeout_s=options.drain_timeout_s)
+        await omni.drain(options.drain_timeout_s)
+        drained.set()
+    log.info("server.stopped")
+
+
+async def _watch_signals(
+    signals: AsyncIterator[int], ready: trio.Event, stop: trio.Event, everything: trio.CancelScope
+) -> None:
+    async for number in signals:
+        at_once = stop.is_set() or not ready.is_set()
+        log.info("server.signal", signal=signal.Signals(number).name, at_once=at_once)
+        if at_once:
+            everything.cancel()
+            return
+        stop.set()
+
+
+def tune_process() -> None:
+    """Set the interpreter up for a server whose models are loaded."""
+    gc.collect()
+    gc.freeze()  # what is loaded stays: a full collection over it stops the loop for a quarter of a second
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
