@@ -1,4 +1,4 @@
-"""The duplex session's configuration, how updates change it, and the session object of each dialect.
+"""How updates change a duplex session's configuration, and the session object of each dialect made of it.
 
 An update is all or nothing: `apply_patch` returns a new configuration or raises. When to call it, and what
 follows from a change (a new detector, a new decoder), is the session's business; what a model allows beyond
@@ -8,15 +8,23 @@ the locks is its plugin's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
-from attrs import Factory, evolve, frozen
+from attrs import evolve
 
+from duplex_trio.protocol.duplex.session_config import (
+    DEFAULT_IDLE_TIMEOUT_S,
+    NO_LOCKS,
+    DuplexSessionConfig,
+    OverlapPolicy,
+    SessionDefaults,
+    SessionLocks,
+    SessionState,
+)
 from duplex_trio.protocol.realtime import checks
 from duplex_trio.protocol.realtime.errors import RealtimeError
 from duplex_trio.protocol.realtime.formats import DEFAULT_PCM_RATE_HZ, AudioFormat
-from duplex_trio.protocol.realtime.session import SessionConfig, read_formats, render_beta, render_ga
+from duplex_trio.protocol.realtime.session import read_formats, render_beta, render_ga
 from duplex_trio.protocol.realtime.session_fields import TIER1_FIELDS, plain
 from duplex_trio.protocol.realtime.session_patch import (
     DialectName,
@@ -30,7 +38,6 @@ from duplex_trio.protocol.realtime.turn_detection import (
     CODE as TURN_DETECTION_CODE,
 )
 from duplex_trio.protocol.realtime.turn_detection import (
-    DEFAULT_SILENCE_DURATION_MS,
     SemanticVad,
     ServerVad,
     TurnDetection,
@@ -52,97 +59,11 @@ __all__ = [
     "render_session",
 ]
 
-OverlapPolicy = Literal["listen_only", "barge_in_on_speech"]
-PlaybackCommitPolicy = Literal["commit_all_on_done", "ack_only"]
-
-DEFAULT_IDLE_TIMEOUT_S: Final = 300.0
 MAX_IDLE_TIMEOUT_S: Final = 86_400.0
 _MAX_OVERLAP_MS: Final = 600_000
 
 _OVERLAP_POLICIES: Final = ("listen_only", "barge_in_on_speech")
 _COMMIT_POLICIES: Final = ("commit_all_on_done", "ack_only")
-_NO_EXTRA: Final[Mapping[str, Any]] = MappingProxyType({})
-
-
-@frozen(kw_only=True)
-class SessionDefaults:
-    """What the deployment and the model bring to a session before the client says anything.
-
-    `owns_turns` says that the model decides when to speak: a duplex session then starts without turn
-    detection. `private_extra_body_keys` are the knobs of `extra_body` that only the server may set.
-    """
-
-    model: str
-    voice: str | None = None
-    instructions: str | None = None
-    temperature: float | None = None
-    silence_duration_ms: int = DEFAULT_SILENCE_DURATION_MS
-    owns_turns: bool = False
-    idle_timeout_s: float = DEFAULT_IDLE_TIMEOUT_S
-    extra_body: Mapping[str, Any] = _NO_EXTRA
-    private_extra_body_keys: frozenset[str] = frozenset()
-
-
-@frozen(kw_only=True)
-class DuplexSessionConfig(SessionConfig):
-    """A session's configuration in effective form. Times are seconds or milliseconds as the names say.
-
-    `overlap_policy` always agrees with `turn_detection`: speech over an answer cuts it exactly when detection
-    is on and interrupts. `playback_commit_policy` is fixed at open. `extra_body` holds the model's knobs.
-    `defaults` is where a field returns to when the client sends null.
-    """
-
-    defaults: SessionDefaults
-    initial_user_text: str | None = None
-    ref_audio: str | None = None
-    idle_timeout_s: float = DEFAULT_IDLE_TIMEOUT_S
-    overlap_policy: OverlapPolicy = "barge_in_on_speech"
-    overlap_short_ack_ms: float = 700.0
-    overlap_barge_in_ms: float = 1200.0
-    overlap_silence_rms: float = 0.003
-    playback_commit_policy: PlaybackCommitPolicy = "ack_only"
-    extra_body: Mapping[str, Any] = Factory(dict)
-
-    @property
-    def auto_response(self) -> bool:
-        """Whether the model decides when to speak: `extra_body.auto_response` is exactly true."""
-        return self.extra_body.get("auto_response") is True
-
-
-@frozen(kw_only=True)
-class SessionLocks:
-    """What an update may no longer change; at open nothing is locked.
-
-    `model`: the client named a model before. `voice_spoken`: sound of the voice was produced.
-    `context_locked`: the model has read its instructions and cannot take others. `ref_audio`: the voice
-    reference is in use.
-    """
-
-    model: bool = False
-    voice_spoken: bool = False
-    context_locked: bool = False
-    ref_audio: bool = False
-
-
-@frozen(kw_only=True)
-class SessionState:
-    """What of the duplex session object changes by itself. `playback` holds four cursor values in ms."""
-
-    session_id: str
-    state: str = "open"
-    turn_state: str = "idle"
-    epoch: int = 0
-    turn_id: int = 0
-    active_request_id: str | None = None
-    active_response_id: str | None = None
-    active_response_turn_id: int | None = None
-    playback: Mapping[str, int] = MappingProxyType(
-        {"generated_ms": 0, "sent_ms": 0, "played_ms": 0, "committed_ms": 0}
-    )
-    capabilities: Mapping[str, Any] = _NO_EXTRA
-
-
-NO_LOCKS: Final = SessionLocks()
 
 
 def default_config(defaults: SessionDefaults, dialect: DialectName) -> DuplexSessionConfig:

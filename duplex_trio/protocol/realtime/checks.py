@@ -39,21 +39,33 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."
 
 
+def below(param: str, key: object) -> str:
+    """Return the path of a key that the client named, cut to 64 characters and printable."""
+    text = str(key)[: _SHOWN_CHARS + 1].encode("ascii", "backslashreplace").decode()
+    return f"{param}.{text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + '...'}"
+
+
 def invalid(value: object, param: str, expected: str, *, code: str = "invalid_value") -> RealtimeError:
     """Build the error that says what `param` must be and what it was."""
     return RealtimeError(code=code, message=f"{param} must be {expected}, not {shown(value)}.", param=param)
 
 
 def text(value: object, param: str, *, code: str = "invalid_value") -> str:
-    """Return `value` if it is a string (possibly empty)."""
-    return _read(read_string, value, param, "a string", code)
+    """Return `value` if it is a string (possibly empty) that UTF-8 can express."""
+    result = _read(read_string, value, param, "a string", code)
+    try:
+        result.encode()
+    except UnicodeEncodeError:
+        raise invalid(value, param, "a string without lone surrogates", code=code) from None
+    return result
 
 
 def name(value: object, param: str) -> str:
     """Return `value` if it is a string that names something: not empty, not only white space."""
-    if not isinstance(value, str) or not value.strip():
+    result = text(value, param)
+    if not result.strip():
         raise invalid(value, param, "a non-empty string")
-    return value
+    return result
 
 
 def flag(value: object, param: str, *, code: str = "invalid_value") -> bool:

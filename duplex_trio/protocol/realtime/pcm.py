@@ -16,22 +16,28 @@ Pcm = npt.NDArray[np.float32]
 """Mono samples in [-1, 1], shape (n,)."""
 
 _SCALE = np.float32(32768)
+_REASON = 16.0
 
 
 def clean(pcm: npt.NDArray[np.floating]) -> Pcm:
-    """Return a float32 copy clipped to [-1, 1]; a NaN becomes silence, so that it cannot become a crash."""
-    clipped: Pcm = np.asarray(pcm, dtype=np.float32).clip(-1.0, 1.0)
-    broken = np.isnan(clipped)
-    if broken.any():
-        clipped[broken] = 0.0
+    """Return the sound as float32 if it is in reason; else a copy clipped to [-1, 1] in which a NaN is silence.
+
+    A broken sample of a model's must not become a crash, nor spread through a resampler.
+    """
+    samples: Pcm = np.asarray(pcm, dtype=np.float32)
+    # A NaN anywhere makes either extreme a NaN, which compares false. A little over full scale is normal.
+    if samples.min(initial=0.0) >= -_REASON and samples.max(initial=0.0) <= _REASON:
+        return samples
+    clipped = samples.clip(-1.0, 1.0)
+    clipped[np.isnan(clipped)] = 0.0
     return clipped
 
 
 def pcm16_samples(pcm: npt.NDArray[np.floating]) -> npt.NDArray[np.int16]:
     """Return float samples as 16-bit ones: x * 32768 rounded to nearest even, clipped to [-32768, 32767]."""
-    scaled = clean(pcm)
-    scaled *= _SCALE
+    scaled = clean(pcm) * _SCALE
     np.rint(scaled, out=scaled)
+    np.maximum(scaled, -32768.0, out=scaled)
     np.minimum(scaled, 32767.0, out=scaled)
     return scaled.astype("<i2")
 

@@ -104,11 +104,13 @@ def parse_prompt(value: object, param: str, current: object, dialect: DialectNam
 def parse_metadata(value: object, param: str, current: object, dialect: DialectName) -> Mapping[str, str]:
     """Return the client's own map of strings, within OpenAI's limits; it replaces the one in force."""
     try:
-        return dict(read_metadata(value))
+        entries = read_metadata(value)
     except ValueError as error:
         raise RealtimeError("invalid_value", f"{param}: {error}.", param=param) from None
     except RealtimeError as error:
-        raise error.with_param(f"{param}.{error.param}") from None
+        raise error.with_param(checks.below(param, error.param)) from None
+    copied: dict[str, str] = checks.json_copy(entries, param)
+    return copied
 
 
 def parse_include(value: object, param: str, current: object, dialect: DialectName) -> tuple[str, ...]:

@@ -91,7 +91,7 @@ def merge_turn_detection(
     for key, value in fields.items():
         if key == "type":
             continue
-        path = f"{param}.{key}"
+        path = checks.below(param, key)
         if value is None and key in _ALL_FIELDS:
             if key in parsers:
                 changes[key] = getattr(defaults, key)

@@ -1,0 +1,103 @@
+"""The duplex session's configuration as values: what the deployment brings, what is in force, what is locked.
+
+Nothing here reads or writes the wire; `session.py` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+from attrs import Factory, frozen
+
+from duplex_trio.protocol.realtime.session import SessionConfig
+from duplex_trio.protocol.realtime.turn_detection import DEFAULT_SILENCE_DURATION_MS
+
+OverlapPolicy = Literal["listen_only", "barge_in_on_speech"]
+PlaybackCommitPolicy = Literal["commit_all_on_done", "ack_only"]
+
+DEFAULT_IDLE_TIMEOUT_S: Final = 300.0
+
+_NO_EXTRA: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+@frozen(kw_only=True)
+class SessionDefaults:
+    """What the deployment and the model bring to a session before the client says anything.
+
+    `owns_turns` says that the model decides when to speak: a duplex session then starts without turn
+    detection. `private_extra_body_keys` are the knobs of `extra_body` that only the server may set.
+    """
+
+    model: str
+    voice: str | None = None
+    instructions: str | None = None
+    temperature: float | None = None
+    silence_duration_ms: int = DEFAULT_SILENCE_DURATION_MS
+    owns_turns: bool = False
+    idle_timeout_s: float = DEFAULT_IDLE_TIMEOUT_S
+    extra_body: Mapping[str, Any] = _NO_EXTRA
+    private_extra_body_keys: frozenset[str] = frozenset()
+
+
+@frozen(kw_only=True)
+class DuplexSessionConfig(SessionConfig):
+    """A session's configuration in effective form. Times are seconds or milliseconds as the names say.
+
+    `overlap_policy` always agrees with `turn_detection`: speech over an answer cuts it exactly when detection
+    is on and interrupts. `playback_commit_policy` is fixed at open. `extra_body` holds the model's knobs.
+    `defaults` is where a field returns to when the client sends null.
+    """
+
+    defaults: SessionDefaults
+    initial_user_text: str | None = None
+    ref_audio: str | None = None
+    idle_timeout_s: float = DEFAULT_IDLE_TIMEOUT_S
+    overlap_policy: OverlapPolicy = "barge_in_on_speech"
+    overlap_short_ack_ms: float = 700.0
+    overlap_barge_in_ms: float = 1200.0
+    overlap_silence_rms: float = 0.003
+    playback_commit_policy: PlaybackCommitPolicy = "ack_only"
+    extra_body: Mapping[str, Any] = Factory(dict)
+
+    @property
+    def auto_response(self) -> bool:
+        """Whether the model decides when to speak: `extra_body.auto_response` is exactly true."""
+        return self.extra_body.get("auto_response") is True
+
+
+@frozen(kw_only=True)
+class SessionLocks:
+    """What an update may no longer change; at open nothing is locked.
+
+    `model`: the client named a model before. `voice_spoken`: sound of the voice was produced.
+    `context_locked`: the model has read its instructions and cannot take others. `ref_audio`: the voice
+    reference is in use.
+    """
+
+    model: bool = False
+    voice_spoken: bool = False
+    context_locked: bool = False
+    ref_audio: bool = False
+
+
+@frozen(kw_only=True)
+class SessionState:
+    """What of the duplex session object changes by itself. `playback` holds four cursor values in ms."""
+
+    session_id: str
+    state: str = "open"
+    turn_state: str = "idle"
+    epoch: int = 0
+    turn_id: int = 0
+    active_request_id: str | None = None
+    active_response_id: str | None = None
+    active_response_turn_id: int | None = None
+    playback: Mapping[str, int] = MappingProxyType(
+        {"generated_ms": 0, "sent_ms": 0, "played_ms": 0, "committed_ms": 0}
+    )
+    capabilities: Mapping[str, Any] = _NO_EXTRA
+
+
+NO_LOCKS: Final = SessionLocks()
