@@ -79,8 +79,8 @@ class ServerEvent:
 
     @property
     def sample_rate_hz(self) -> int | None:
-        """Rate of the sound, if the event states it."""
-        value = self.raw.get("sample_rate_hz")
+        """Rate of the sound, if the event states it, at its top level or in the extension object."""
+        value = self.raw.get("sample_rate_hz", self.duplex.get("sample_rate_hz"))
         return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
     def _string(self, name: str) -> str | None:
@@ -206,7 +206,7 @@ class AudioDelta(ServerEvent):
     @property
     def encoding(self) -> str:
         """Wire name of the encoding."""
-        return self._string("format") or "pcm16"
+        return self._string("format") or _string_in(self.duplex, "format") or "pcm16"
 
     @property
     def duration_ms(self) -> float:

@@ -47,6 +47,15 @@ from duplex_trio.clients.events import (
             AudioDelta,
             {"duration_ms": 2, "response_id": None},
         ),
+        (
+            {
+                "type": "response.output_audio.delta",
+                "delta": "AAAAAA==",
+                "duplex": {"format": "g711_ulaw", "sample_rate_hz": 8000},
+            },
+            AudioDelta,
+            {"encoding": "g711_ulaw", "sample_rate_hz": 8000, "duration_ms": 0.5},
+        ),
         ({"type": "response.text.delta", "delta": "x"}, TextDelta, {"text": "x"}),
         ({"type": "response.output_text.delta", "delta": "x"}, TextDelta, {"text": "x"}),
         (
