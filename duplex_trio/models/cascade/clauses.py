@@ -146,7 +146,9 @@ def _end_of(text: str, head: str, following: str) -> _End:
         if quoted and following.islower():
             return _End.NONE
         return _End.NONE if last == "." and _is_inner_full_stop(bare, following) else _End.SENTENCE
-    if last and (last in ",;:" or last in _DASHES or bare.endswith((" -", " --"))):
+    if last and (last in ",;:" or last in _DASHES):
+        return _End.PHRASE
+    if bare.endswith((" -", " --")) and not following.isdigit():
         return _End.PHRASE
     return _End.NONE
 

@@ -78,6 +78,10 @@ def test_numbers_stay_whole_wherever_they_stand() -> None:
         assert sum(number in clause for clause in clauses) == 1
 
 
+def test_a_minus_between_numbers_is_no_dash() -> None:
+    assert split("So we know that 10 - 3 is seven.") == ["So we know that 10 - 3 is seven."]
+
+
 def test_list_numbering_stays_with_its_item_and_lines_end_clauses() -> None:
     assert split("Here you go:\n1. Eggs\n2. Milk and bread\n\n- Tea\n10. Salt") == [
         "Here you go:",
