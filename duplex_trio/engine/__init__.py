@@ -5,6 +5,7 @@ The names that serving, clients and entry points may use are here; the task tree
 
 from duplex_trio.engine.duplex_omni_engine import DuplexOmniEngine
 from duplex_trio.engine.metrics import EngineMetrics
+from duplex_trio.engine.omni_engine_base import StageFactory
 from duplex_trio.engine.run import run_duplex_engine
 from duplex_trio.session.attachment import Attachment
 from duplex_trio.session.core import SessionEnd
@@ -18,5 +19,6 @@ __all__ = [
     "EngineMetrics",
     "SessionEnd",
     "SessionLimits",
+    "StageFactory",
     "run_duplex_engine",
 ]

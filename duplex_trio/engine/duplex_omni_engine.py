@@ -8,6 +8,7 @@ from duplex_trio.engine.async_omni_engine import AsyncOmniEngine
 from duplex_trio.engine.duplex_orchestrator import DuplexOrchestrator
 from duplex_trio.engine.manager import DuplexSessionManager
 from duplex_trio.engine.metrics import EngineMetrics
+from duplex_trio.engine.omni_engine_base import StageFactory
 from duplex_trio.plugin.pipeline import Pipeline
 from duplex_trio.session.limits import SessionLimits
 from duplex_trio.stages.run import ThreadStage
@@ -21,6 +22,7 @@ class DuplexOmniEngine(AsyncOmniEngine):
         max_sessions: sessions at once.
         limits: limits of each session.
         instructions: default instructions of a session.
+        stage_factory: what carries each runtime; a thread by default.
     """
 
     def __init__(
@@ -30,12 +32,13 @@ class DuplexOmniEngine(AsyncOmniEngine):
         max_sessions: int,
         limits: SessionLimits | None = None,
         instructions: str | None = None,
+        stage_factory: StageFactory = ThreadStage,
     ) -> None:
         self.plugin = pipeline.build_plugin()
         vad_worker = pipeline.build_vad_worker()
-        self.vad = ThreadStage(vad_worker) if vad_worker is not None else None
+        self.vad = stage_factory(vad_worker) if vad_worker is not None else None
         self.metrics = EngineMetrics()
-        super().__init__(pipeline)
+        super().__init__(pipeline, stage_factory=stage_factory)
         self.manager = DuplexSessionManager(
             self.plugin,
             self.duplex_orchestrator,

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from duplex_trio.engine.orchestrator import Orchestrator
 from duplex_trio.plugin.pipeline import Pipeline, check_topology
 from duplex_trio.stages.port import StageStatistics
 from duplex_trio.stages.run import ThreadStage
+from duplex_trio.stages.worker import StageWorker
+
+StageFactory = Callable[[StageWorker], ThreadStage]
+"""Makes the stage that carries a runtime."""
 
 
 class OmniEngineBase(ABC):
@@ -16,17 +20,18 @@ class OmniEngineBase(ABC):
 
     Args:
         pipeline: the model.
+        stage_factory: what carries each runtime; a thread by default.
 
     Raises:
         ValueError: the pipeline's topology is faulty.
         ModelReferenceError: a model of the deployment cannot be found.
     """
 
-    def __init__(self, pipeline: Pipeline) -> None:
+    def __init__(self, pipeline: Pipeline, *, stage_factory: StageFactory = ThreadStage) -> None:
         check_topology(pipeline.stages)
         self.pipeline = pipeline
         self.stages: tuple[ThreadStage, ...] = tuple(
-            ThreadStage(pipeline.build_worker(spec.stage_id)) for spec in pipeline.stages
+            stage_factory(pipeline.build_worker(spec.stage_id)) for spec in pipeline.stages
         )
         self.orchestrator = self._create_orchestrator()
 

@@ -14,6 +14,7 @@ from duplex_trio.engine import (
     DuplexSessionHandle,
     SessionEnd,
     SessionLimits,
+    StageFactory,
 )
 from duplex_trio.entrypoints.async_omni import AsyncOmni
 from duplex_trio.entrypoints.run import run_warm
@@ -28,6 +29,7 @@ from duplex_trio.protocol.duplex import (
 )
 from duplex_trio.protocol.duplex.session import DialectName
 from duplex_trio.stages.port import StageStatistics
+from duplex_trio.stages.run import ThreadStage
 
 __all__ = ["Attachment", "DuplexOmni", "DuplexSessionHandle", "EngineStatistics", "SessionEnd", "WarmUpError"]
 
@@ -73,6 +75,7 @@ class DuplexOmni(AsyncOmni):
         limits: limits of each session.
         instructions: default instructions of a session.
         warm_up: let the model answer once before `run` reports that it is ready.
+        stage_factory: what carries each runtime; a thread by default.
     """
 
     def __init__(
@@ -83,11 +86,13 @@ class DuplexOmni(AsyncOmni):
         limits: SessionLimits | None = None,
         instructions: str | None = None,
         warm_up: bool = True,
+        stage_factory: StageFactory = ThreadStage,
     ) -> None:
         self._max_sessions = max_sessions
         self._limits = limits
         self._instructions = instructions
         self._warm_up = warm_up
+        self._stage_factory = stage_factory
         super().__init__(pipeline)
 
     def _create_engine(self) -> DuplexOmniEngine:
@@ -96,6 +101,7 @@ class DuplexOmni(AsyncOmni):
             max_sessions=self._max_sessions,
             limits=self._limits,
             instructions=self._instructions,
+            stage_factory=self._stage_factory,
         )
         return self.duplex_engine
 

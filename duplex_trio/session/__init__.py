@@ -1,1 +1,4 @@
-"""One session: its state (`state`), the tasks that carry it (`run`), and the handle the outside holds (`handle`)."""
+"""One session.
+
+Its state (`state`), the tasks that carry it (`run`), and the handle the outside holds (`handle`).
+"""

@@ -139,7 +139,7 @@ class SessionActor:
             raise RealtimeError(
                 "response_create_without_input", "there is nothing to answer: the conversation is empty"
             )
-        if not state.capabilities.supports_text_only_turn and not state.conversation.transcripts_pending:
+        if not state.capabilities.supports_text_only_turn and not state.conversation.pending_transcripts:
             raise RealtimeError("text_only_turn_unsupported", "the model answers speech only")
         self._answer(self._new_turn(pcm=None, item_id=None, options=options), options, seq)
 
@@ -170,6 +170,7 @@ class SessionActor:
             rate=sound.sample_rate_hz,
             param="item.content[0].format",
             current=self._core.state.config.input_format,
+            duplex_names=self._core.state.dialect == "duplex",
         )
         decoder = AudioInputDecoder(declared, self._core.plugin.input_sample_rate_hz)
         pcm = decoder.feed(base64.b64decode(sound.audio or ""))
@@ -265,6 +266,7 @@ class SessionActor:
         response = state.begin_response(turn.turn_id, options, core.now_s)
         core.emit(response.opening())
         turn.response = response
+        core.speaking = turn
         self._expect_transcript(turn)
         turn.released.set()
         if turn.speculative:
@@ -313,6 +315,7 @@ class SessionActor:
             pcm=pcm,
             item_id=item_id,
             options=options,
+            awaits=state.conversation.pending_transcripts if pcm is None else frozenset(),
         )
 
     def _listen(self, reason: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 import structlog
 import trio
@@ -18,9 +17,7 @@ from duplex_trio.session.port import DuplexStagePort
 from duplex_trio.session.state.egress_queue import EgressOverflowError
 from duplex_trio.session.state.engine_session import DuplexEngineSession
 from duplex_trio.session.turn import Turn
-
-if TYPE_CHECKING:
-    from duplex_trio.session.work import Work
+from duplex_trio.session.work import Work
 
 log = structlog.get_logger("duplex_trio.session")
 

@@ -20,6 +20,8 @@ log = structlog.get_logger("duplex_trio.session")
 
 SEND_TIMEOUT_S = 5.0
 LEAD_MS = 300.0
+SHORTEST_WAIT_MS = 1.0
+"""A shorter wait costs more than it gains, and one below the clock's resolution would never end."""
 
 
 class Egress:
@@ -106,7 +108,7 @@ class Egress:
                 await self._wake.wait()
                 continue
             wait_ms = self._ahead_ms() - self._lead_ms if entry.duration_ms > 0 else 0.0
-            if wait_ms > 0:
+            if wait_ms >= SHORTEST_WAIT_MS:
                 with trio.move_on_after(wait_ms / 1000):
                     await self._wake.wait()
                 continue

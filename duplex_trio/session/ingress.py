@@ -133,6 +133,7 @@ class SessionIngress:
                 rate=command.sample_rate_hz,
                 param="format",
                 current=declared,
+                duplex_names=self._core.state.dialect == "duplex",
             )
         if self._decoder is None or not self._decoder.matches(declared):
             self._decoder = AudioInputDecoder(declared, self._core.plugin.input_sample_rate_hz)

@@ -230,9 +230,9 @@ class Conversation:
         self._unanswered.clear()
 
     @property
-    def transcripts_pending(self) -> bool:
-        """Whether some user's speech has no text yet."""
-        return bool(self._pending)
+    def pending_transcripts(self) -> frozenset[str]:
+        """Ids of the items whose speech has no text yet."""
+        return frozenset(self._pending)
 
     def entries(self) -> Iterator[ConversationEntry]:
         """All entries in order."""

@@ -211,8 +211,8 @@ class DuplexEngineSession:
         """
         response = self.active
         shown = response.heard_text(self.heard_ms(response, now_s)) if response is not None else ""
-        events: list[DuplexEvent] = self.clear_playback(now_s)
         self.epoch += 1
+        events: list[DuplexEvent] = self.clear_playback(now_s)
         self.turn_state = "barge_in"
         if response is not None:
             wire_reason: Literal["turn_detected", "client_cancelled"] = (

@@ -1,0 +1,46 @@
+"""The scripted model as a pipeline: the cascade's plugin over scripted stages."""
+
+from __future__ import annotations
+
+from duplex_trio.deploy.config import DeployConfig
+from duplex_trio.models.cascade.plugin import ASR, LLM, TTS, CascadePlugin
+from duplex_trio.models.cascade.profiles import ChatProfile
+from duplex_trio.models.scripted.script import Script
+from duplex_trio.models.scripted.workers import EnergyVad, ScriptedAsr, ScriptedLlm, ScriptedTts
+from duplex_trio.plugin.pipeline import Pipeline, StageSpec
+from duplex_trio.stages.worker import StageWorker
+
+
+class ScriptedPipeline(Pipeline):
+    """Voice activity by loudness, then what the script hears and says.
+
+    Args:
+        deploy: unused; the script is the deployment.
+        script: what is heard and said.
+    """
+
+    name = "scripted"
+    stages = (
+        StageSpec(stage_id=ASR, name="asr"),
+        StageSpec(stage_id=LLM, name="llm", input_sources=(ASR,)),
+        StageSpec(stage_id=TTS, name="tts", input_sources=(LLM,), window=4),
+    )
+
+    def __init__(self, deploy: DeployConfig | None = None, *, script: Script | None = None) -> None:
+        self.script = script or Script()
+
+    def model_name(self) -> str:
+        """The served name."""
+        return "scripted"
+
+    def build_worker(self, stage_id: int) -> StageWorker:
+        """Make one scripted stage."""
+        return (ScriptedAsr, ScriptedLlm, ScriptedTts)[stage_id](self.script)
+
+    def build_plugin(self) -> CascadePlugin:
+        """The cascade's plugin, which adds nothing to the prompt."""
+        return CascadePlugin(ChatProfile(default_instructions=None), voices=("tone",))
+
+    def build_vad_worker(self) -> StageWorker:
+        """Voice activity by loudness."""
+        return EnergyVad()

@@ -1,0 +1,153 @@
+"""The runtimes of the scripted model. Their steps take no time, so they run in a thread or on the loop alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from duplex_trio.models.scripted.script import Script
+from duplex_trio.stages.port import StageFailed, StageOutput, StageRequest
+from duplex_trio.stages.units import (
+    ChatPrompt,
+    Clause,
+    GenerationParams,
+    SpeechChunk,
+    SpeechSegment,
+    TextDelta,
+    Transcript,
+    VadFrames,
+    VadScores,
+)
+from duplex_trio.stages.worker import SerialWorker, StageWorker, WorkerContext
+
+ASR_RATE_HZ, TTS_RATE_HZ = 16_000, 24_000
+TONE_HZ = 440
+SPEECH_RMS = 0.01
+"""Root mean square from which a frame counts as speech."""
+
+
+class EnergyVad(SerialWorker):
+    """Calls a frame speech when it is loud."""
+
+    name = "vad"
+
+    def load(self) -> None:
+        """Nothing to load."""
+
+    def process(self, request: StageRequest, state: Any, unit: VadFrames) -> Iterable[VadScores]:
+        """Score each 512-sample frame as 0 or 1 by its loudness."""
+        frames = unit.pcm.reshape(-1, 512)
+        rms = np.sqrt(np.mean(frames * frames, axis=1))
+        return [VadScores((rms >= SPEECH_RMS).astype(np.float32))]
+
+
+class ScriptedAsr(SerialWorker):
+    """Hears what the script says; silence is no words."""
+
+    name = "asr"
+
+    def __init__(self, script: Script) -> None:
+        super().__init__()
+        self._script = script
+
+    def load(self) -> None:
+        """Nothing to load."""
+
+    def process(self, request: StageRequest, state: Any, unit: SpeechSegment) -> Iterable[Transcript]:
+        """Give the script's words for a segment with sound in it."""
+        duration_s = len(unit.pcm) / ASR_RATE_HZ
+        loud = len(unit.pcm) > 0 and float(np.sqrt(np.mean(unit.pcm * unit.pcm))) >= SPEECH_RMS / 4
+        text = self._script.hear(request.owner, duration_s, partial=unit.partial) if loud else ""
+        return [Transcript(text=text, partial=unit.partial, duration_s=duration_s)]
+
+
+class ScriptedLlm(StageWorker):
+    """Writes the script's answer, a few words a step, all requests in turn."""
+
+    name = "llm"
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._params: dict[str, GenerationParams] = {}
+        self._waiting: dict[str, list[str]] = {}
+        self._tokens: dict[str, tuple[int, int, str]] = {}
+
+    def load(self) -> None:
+        """Nothing to load."""
+
+    def open(self, request: StageRequest, context: WorkerContext) -> None:
+        """Keep the request's parameters."""
+        params = request.params
+        self._params[request.request_id] = (
+            params if isinstance(params, GenerationParams) else GenerationParams()
+        )
+
+    def submit(self, request_id: str, unit: ChatPrompt, final: bool, context: WorkerContext) -> None:
+        """Look the answer up; fail where the script says so."""
+        asked = unit.messages[-1].content
+        if asked in self._script.fail_on:
+            self._forget(request_id)
+            context.emit(
+                StageFailed(
+                    request_id=request_id, code="engine_error", message=f"scripted failure at {asked!r}"
+                )
+            )
+            return
+        words = self._script.answer(asked).split()
+        limit = self._params[request_id].max_tokens
+        reason = "stop" if limit is None or len(words) <= limit else "length"
+        self._waiting[request_id] = words[:limit]
+        prompt_tokens = sum(len(message.content.split()) for message in unit.messages)
+        self._tokens[request_id] = (prompt_tokens, len(words[:limit]), reason)
+
+    def abort(self, request_ids: Sequence[str]) -> None:
+        """Forget requests."""
+        for request_id in request_ids:
+            self._forget(request_id)
+
+    def step(self, context: WorkerContext) -> bool:
+        """Write the next words of every answer."""
+        count = self._script.words_per_step
+        for request_id, words in list(self._waiting.items()):
+            piece, rest = words[:count], words[count:]
+            text = " ".join(piece) + (" " if rest else "")
+            if rest:
+                self._waiting[request_id] = rest
+                context.emit(StageOutput(request_id=request_id, data=TextDelta(text=text)))
+                continue
+            prompt_tokens, completion_tokens, reason = self._tokens[request_id]
+            self._forget(request_id)
+            delta = TextDelta(
+                text=text,
+                finish_reason=reason,
+                prompt_tokens=prompt_tokens,
+                completion_tokens=completion_tokens,
+            )
+            context.emit(StageOutput(request_id=request_id, data=delta, finished=True))
+        return bool(self._waiting)
+
+    def _forget(self, request_id: str) -> None:
+        for table in (self._params, self._waiting, self._tokens):
+            table.pop(request_id, None)
+
+
+class ScriptedTts(SerialWorker):
+    """Speaks each word as a tone of the script's length."""
+
+    name = "tts"
+
+    def __init__(self, script: Script) -> None:
+        super().__init__()
+        self._script = script
+
+    def load(self) -> None:
+        """Nothing to load."""
+
+    def process(self, request: StageRequest, state: Any, unit: Clause) -> Iterable[SpeechChunk]:
+        """One tone for each word of the clause."""
+        samples = len(unit.text.split()) * self._script.word_ms * TTS_RATE_HZ // 1000
+        time_s = np.arange(samples, dtype=np.float32) / TTS_RATE_HZ
+        pcm = (0.2 * np.sin(2 * np.pi * TONE_HZ * time_s)).astype(np.float32)
+        return [SpeechChunk(pcm=pcm, sample_rate_hz=TTS_RATE_HZ, text=unit.text)]

@@ -1,0 +1,90 @@
+"""An attachment that keeps every event with its time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import trio
+
+from duplex_trio.entrypoints.duplex_omni import Attachment
+from duplex_trio.protocol.duplex import DuplexEvent
+
+E = TypeVar("E", bound=DuplexEvent)
+
+
+class RecordingAttachment(Attachment):
+    """Collects events.
+
+    Attributes:
+        events: all events so far, in order.
+        times_s: when each arrived, in seconds of Trio's clock.
+        closed: code and reason once the session said goodbye.
+        stalled: while set, `send` blocks, as for a client that does not read.
+        broken: once set, `send` raises, as for a client that has gone.
+    """
+
+    def __init__(self) -> None:
+        self.events: list[DuplexEvent] = []
+        self.times_s: list[float] = []
+        self.closed: tuple[int, str] | None = None
+        self.stalled = False
+        self.broken = False
+        self._news = trio.lowlevel.ParkingLot()
+
+    async def send(self, event: DuplexEvent) -> None:
+        """Keep an event."""
+        await trio.lowlevel.checkpoint()
+        if self.stalled:
+            await trio.sleep_forever()
+        if self.broken:
+            raise trio.BrokenResourceError("the client has gone")
+        self.events.append(event)
+        self.times_s.append(trio.current_time())
+        self._news.unpark_all()
+
+    async def close(self, code: int, reason: str) -> None:
+        """Note the goodbye."""
+        await trio.lowlevel.checkpoint()
+        self.closed = (code, reason)
+        self._news.unpark_all()
+
+    @property
+    def types(self) -> list[str]:
+        """The types of all events so far, in order."""
+        return [event.type for event in self.events]
+
+    def of(self, cls: type[E]) -> list[E]:
+        """All events of a class so far."""
+        return [event for event in self.events if isinstance(event, cls)]
+
+    async def wait_for(
+        self,
+        cls: type[E],
+        where: Callable[[E], bool] = lambda event: True,
+        *,
+        after: int = 0,
+        timeout_s: float = 60.0,
+    ) -> E:
+        """The first event of a class that satisfies `where`, at or behind position `after`.
+
+        Raises:
+            trio.TooSlowError: none came in time; the message lists what did come.
+        """
+        with trio.move_on_after(timeout_s):
+            position = after
+            while True:
+                while position < len(self.events):
+                    event = self.events[position]
+                    position += 1
+                    if isinstance(event, cls) and where(event):
+                        return event
+                await self._news.park()
+        raise trio.TooSlowError(f"no {cls.__name__} after {timeout_s} s; came: {self.types[after:]}")
+
+    async def wait_closed(self, *, timeout_s: float = 60.0) -> tuple[int, str]:
+        """Wait for the goodbye."""
+        with trio.fail_after(timeout_s):
+            while self.closed is None:
+                await self._news.park()
+        return self.closed

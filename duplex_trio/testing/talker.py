@@ -1,0 +1,74 @@
+"""A person with a microphone, as data: speaks and is silent in real time on Trio's clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import trio
+
+from duplex_trio.entrypoints.duplex_omni import DuplexOmni, DuplexSessionHandle
+from duplex_trio.protocol.duplex import AppendAudio, CreateItem, CreateResponse, InputTextPart, MessageItem
+from duplex_trio.protocol.duplex.audio import pcm16_bytes
+from duplex_trio.protocol.duplex.session import DialectName
+from duplex_trio.testing.recorder import RecordingAttachment
+
+CLIENT_RATE_HZ = 24_000
+CHUNK_MS = 20
+
+
+class Talker:
+    """One session and the one who talks to it.
+
+    Args:
+        handle: the session.
+        attachment: what it sends.
+    """
+
+    def __init__(self, handle: DuplexSessionHandle, attachment: RecordingAttachment) -> None:
+        self.handle = handle
+        self.heard = attachment
+
+    def append(self, milliseconds: int, *, loud: bool) -> None:
+        """Append sound at once: a tone, or silence."""
+        samples = CLIENT_RATE_HZ * milliseconds // 1000
+        time_s = np.arange(samples, dtype=np.float32) / CLIENT_RATE_HZ
+        pcm = (
+            (0.3 * np.sin(2 * np.pi * 200 * time_s)).astype(np.float32)
+            if loud
+            else np.zeros(samples, np.float32)
+        )
+        self.handle.submit(AppendAudio(audio=pcm16_bytes(pcm)))
+
+    async def speak(self, seconds: float) -> None:
+        """Speak in real time."""
+        await self._stream(seconds, loud=True)
+
+    async def pause(self, seconds: float) -> None:
+        """Send silence in real time."""
+        await self._stream(seconds, loud=False)
+
+    async def turn(self, seconds: float = 1.0) -> None:
+        """Speak, then be silent long enough for the turn to end."""
+        await self.speak(seconds)
+        await self.pause(0.8)
+
+    def write(self, text: str) -> None:
+        """Put a text message into the conversation and ask for an answer."""
+        self.handle.submit(CreateItem(item=MessageItem(role="user", content=(InputTextPart(text),))))
+        self.handle.submit(CreateResponse())
+
+    async def _stream(self, seconds: float, *, loud: bool) -> None:
+        for _ in range(round(seconds * 1000 / CHUNK_MS)):
+            self.append(CHUNK_MS, loud=loud)
+            await trio.sleep(CHUNK_MS / 1000)
+
+
+async def open_talker(
+    omni: DuplexOmni, *, dialect: DialectName = "duplex", patch: Mapping[str, Any] | None = None
+) -> Talker:
+    """Open a session with a recording attachment."""
+    attachment = RecordingAttachment()
+    handle = await omni.open_session(dialect=dialect, attachment=attachment, patch=patch)
+    return Talker(handle, attachment)
