@@ -159,7 +159,8 @@ def explain_failure(output: str) -> PackageClientError:
         )
     if not_found:
         return PackageNotFoundError(
-            "No package index that pip is set up to use offers it for this machine.", tail
+            "No package index that pip is set up to use offers it for this machine (or none of them answers).",
+            tail,
         )
     if any(sign in output for sign in _DAMAGED):
         return PackageDamagedError(

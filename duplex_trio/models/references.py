@@ -95,7 +95,7 @@ def resolve_reference(
     if packaged is not None:
         return _resolve_packaged(packaged, kind, catalog, cache, allow_download, progress)
     path = Path(reference).expanduser()
-    if path.exists() or reference.startswith(_PATH_STARTS):
+    if reference and (path.exists() or reference.startswith(_PATH_STARTS)):
         return _resolve_found(recognise(path.absolute(), kind), path.absolute().name, kind, cache, progress)
     hub = parse_hub_reference(reference)
     if hub is not None:
