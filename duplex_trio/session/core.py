@@ -46,6 +46,7 @@ class SessionCore:
         live_turns: turns whose stage request is not released, by request id.
         prepared: the turn that was prepared ahead of the end of speech.
         command_seq: number of the last client command.
+        speaking: the turn that the latest response belongs to.
         transcribing: turns that owe the transcript of a committed user item, by item id.
         on_prepared_transcript: told what was said in a turn that was prepared ahead.
         transcribe_again: makes the transcript of a turn that was cancelled before it had one.
@@ -71,6 +72,7 @@ class SessionCore:
         self.turns, self.turns_receive = trio.open_memory_channel[Turn](limits.pending_turns_max)
         self.live_turns: dict[str, Turn] = {}
         self.prepared: Turn | None = None
+        self.speaking: Turn | None = None
         self.transcribing: dict[str, Turn] = {}
         self.on_prepared_transcript: Callable[[str], None] = _ignore
         self.transcribe_again: Callable[[Turn], None] = _ignore

@@ -33,6 +33,7 @@ class Turn:
 
     `pcm` is the user's sound, None for a turn that answers the conversation as it stands. `item_id` is the
     user item whose transcript the turn makes. `respond` is false when only that is wanted.
+    `awaits` are user items said before the turn whose transcripts it needs.
     """
 
     turn_id: int
@@ -42,7 +43,7 @@ class Turn:
     item_id: str | None = None
     options: ResponseCreateOptions | None = None
     respond: bool = True
-    speech_range: tuple[int, int] | None = None
+    awaits: frozenset[str] = frozenset()
     response: Response | None = None
     transcript: str | None = None
     transcript_duration_s: float = 0.0

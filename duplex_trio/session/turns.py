@@ -97,9 +97,8 @@ class TurnFlow:
 
     async def _open(self, turn: Turn) -> None:
         core = self._core
-        if turn.pcm is None:
-            while core.state.conversation.transcripts_pending:
-                await core.transcripts_settled.park()
+        while turn.awaits & core.state.conversation.pending_transcripts:
+            await core.transcripts_settled.park()
         turn.timing.opened_s = core.now_s
         plan = core.plugin.plan_turn(self._input_of(turn))
         fence = DuplexFence(core.state.session_id, turn.epoch, turn.turn_id)
@@ -234,8 +233,8 @@ class TurnFlow:
     def note_first_audio(self, response: Response) -> None:
         """The first sound of a response leaves for the client: the parts of the wait for it are known now."""
         core = self._core
-        turn = next((t for t in core.live_turns.values() if t.response is response), None)
-        if turn is None or turn.timing.first_audio_s is not None:
+        turn = core.speaking
+        if turn is None or turn.response is not response:
             return
         timing = turn.timing
         timing.first_audio_s = core.now_s
