@@ -3,7 +3,7 @@ from types import MappingProxyType
 import numpy as np
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duplex_trio.protocol.dialects import Dialect, dialect_converter, render
@@ -268,6 +268,7 @@ def test_secrets_are_not_in_the_repr():
     seq=st.none() | st.integers(0, 2**40),
     dialect=st.sampled_from(Dialect),
 )
+@settings(max_examples=50, deadline=None)
 def test_audio_by_hand_equals_audio_by_converter(delta, names, indexes, extension, seq, dialect):
     event = ResponseOutputAudioDelta(
         event_id=names[0],
