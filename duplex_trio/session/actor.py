@@ -253,7 +253,6 @@ class SessionActor:
             return
         turn = self._new_turn(pcm=state.timeline.read(begin, end), item_id=None)
         turn.speculative = True
-        turn.speech_range = (begin, end)
         try:
             core.turns.send_nowait(turn)
         except trio.WouldBlock:
