@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from duplex_trio.deploy.config import DeployConfig
+from typing import Any
+
+from duplex_trio.deploy.config import DeployConfig, StageDeploy
 from duplex_trio.models.cascade.asr import WhisperWorker
 from duplex_trio.models.cascade.plugin import ASR, LLM, TTS, CascadePlugin
 from duplex_trio.models.cascade.profiles import profile_for, with_sampling
@@ -11,6 +13,8 @@ from duplex_trio.models.references import resolve_reference
 from duplex_trio.plugin.pipeline import Pipeline, StageSpec
 from duplex_trio.stages.silero import SileroWorker
 from duplex_trio.stages.vllm import VllmWorker
+from duplex_trio.stages.vllm_chat import ChatTokenizer
+from duplex_trio.stages.vllm_engine import VllmConfig
 from duplex_trio.stages.worker import StageWorker
 
 DEFAULT_MODELS = {ASR: "whisper-tiny.en", LLM: "smollm2-135m", TTS: "hibari-heart"}
@@ -33,8 +37,20 @@ class CascadePipeline(Pipeline):
     )
 
     def __init__(self, deploy: DeployConfig) -> None:
+        """Find the models and read the tokenizer. Blocking.
+
+        Raises:
+            ModelReferenceError: a model of the deployment cannot be found.
+        """
         self._deploy = deploy
         self._llm = resolve_reference(self._reference(LLM), "llm")
+        self._asr = resolve_reference(self._reference(ASR), "asr")
+        self._tts = resolve_reference(self._reference(TTS), "tts")
+        vad = deploy.duplex_session.server_vad_model_path
+        self._vad = resolve_reference(vad, "vad") if vad is not None else None
+        assert self._llm.path is not None
+        self._llm_path = str(self._llm.path)
+        self._tokenizer = ChatTokenizer.from_model(self._llm_path)
 
     def model_name(self) -> str:
         """The language model's name: it is what people choose a deployment by."""
@@ -43,28 +59,53 @@ class CascadePipeline(Pipeline):
     def build_worker(self, stage_id: int) -> StageWorker:
         """Make the runtime of one stage from its model reference."""
         if stage_id == ASR:
-            asr = resolve_reference(self._reference(ASR), "asr")
-            assert asr.path is not None
-            return WhisperWorker(asr.path)
+            assert self._asr.path is not None
+            return WhisperWorker(self._asr.path)
         if stage_id == LLM:
-            return VllmWorker(self._vllm_config(self._llm, self._deploy.stage(LLM)))
-        tts = resolve_reference(self._reference(TTS), "tts")
-        return HibariWorker(tts.path)
+            return VllmWorker(vllm_config(self._llm_path, self._deploy.stage(LLM)))
+        return HibariWorker(self._tts.path)
 
     def build_plugin(self) -> CascadePlugin:
         """Make the plugin with the profile of the language model."""
         stage = self._deploy.stage(LLM)
         profile = with_sampling(profile_for(self._llm.name), stage.default_sampling_params)
-        return CascadePlugin(profile, voices=(VOICE,), context_tokens=stage.max_model_len)
+        return CascadePlugin(
+            profile,
+            voices=(VOICE,),
+            context_tokens=stage.max_model_len,
+            count_tokens=self._tokenizer.count,
+        )
 
     def build_vad_worker(self) -> StageWorker | None:
         """Make the voice-activity runtime, if the deployment names a model for it."""
-        reference = self._deploy.duplex_session.server_vad_model_path
-        if reference is None:
+        if self._vad is None:
             return None
-        vad = resolve_reference(reference, "vad")
-        assert vad.path is not None
-        return SileroWorker(vad.path)
+        assert self._vad.path is not None
+        return SileroWorker(self._vad.path)
 
     def _reference(self, stage_id: int) -> str:
         return self._deploy.stage(stage_id).model or DEFAULT_MODELS[stage_id]
+
+
+def vllm_config(model: str, stage: StageDeploy) -> VllmConfig:
+    """What a deployment says about the language model, as the engine's configuration."""
+    given: dict[str, Any] = {
+        "dtype": stage.dtype,
+        "max_model_len": stage.max_model_len,
+        "max_num_seqs": stage.max_num_seqs,
+        "kv_cache_memory_bytes": stage.kv_cache_memory_bytes,
+        "gpu_memory_utilization": stage.gpu_memory_utilization,
+        "enforce_eager": stage.enforce_eager,
+        "quantization": stage.quantization,
+    }
+    engine_args = dict(stage.engine_args)
+    if stage.max_num_batched_tokens is not None:
+        engine_args.setdefault("max_num_batched_tokens", stage.max_num_batched_tokens)
+    if stage.hf_overrides:
+        engine_args.setdefault("hf_overrides", dict(stage.hf_overrides))
+    return VllmConfig(
+        model=model,
+        trust_remote_code=stage.trust_remote_code,
+        engine_args=engine_args,
+        **{key: value for key, value in given.items() if value is not None},
+    )
