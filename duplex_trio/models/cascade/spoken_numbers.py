@@ -46,20 +46,18 @@ _PLURALS = {"foot": "feet", "hertz": "hertz", "kilohertz": "kilohertz", "megaher
             "gigahertz": "gigahertz", "penny": "pence", "paisa": "paise"}  # fmt: skip
 _UNIT = "|".join(re.escape(unit) for unit in sorted(_UNITS, key=len, reverse=True))
 _SIGN = "[" + "".join(_CURRENCIES) + "]"
+_DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _DENOMINATORS = {*range(2, 11), 12, 16, 20, 100}
 _FRACTIONS = {2: "half", 3: "third", 4: "quarter"}
 _SET_PHRASES = {"24/7": "twenty-four seven", "9/11": "nine eleven"}
 
 
 def words_for(number: int, to: str = "cardinal") -> str:
-    """A whole number in words.
-
-    `cardinal`, `ordinal` or `year`. Beyond a trillion a cardinal is read digit by digit.
-    """
+    """A whole number in words, as a `cardinal`, an `ordinal` or a `year`; from 10^15 on digit by digit."""
     from num2words import num2words
 
     if abs(number) >= 10**15:
-        return " ".join(words_for(int(digit)) for digit in str(abs(number)))
+        return _digits(str(abs(number)))
     text: str = num2words(number, to=to)
     return text.replace(",", "").replace("oh-", "oh ")
 
@@ -98,7 +96,7 @@ def _number(text: str) -> str:
 
 
 def _digits(text: str) -> str:
-    return " ".join(words_for(int(digit)) for digit in text if digit.isdecimal())
+    return " ".join(_DIGITS[int(digit)] for digit in text if digit.isdecimal())
 
 
 def _count(number: str, singular: str) -> str:
@@ -277,12 +275,15 @@ _READINGS = _rules(
     (r"\b(?P<number>\d{1,15}|\d{1,3}(?:,\d{3}){1,4})(?:st|nd|rd|th)\b", _ordinal),
     (r"(?<![\w./])(?:(?P<whole>\d{1,9})\s)?(?P<above>\d{1,9})/(?P<below>\d{1,9})(?![\w/])", _fraction),
     (rf"(?<![\w.,-])(?P<low>{_N})(?:-|\s?\u2013\s?)(?P<high>{_N})(?![\w-])", _range),
-    (rf"(?P<number>{_N})\s?%", lambda match: f"{_number(match['number'])} percent"),
+    (rf"(?<!\d)(?P<number>{_N})\s?%", lambda match: f"{_number(match['number'])} percent"),
     (rf"(?<![\w.])(?P<number>{_N})\s?(?P<unit>{_UNIT})(?!\w)", _measure),
     (rf"(?<![\w.])(?P<number>{_N})(?P<scale>[kMB]|bn)\b", lambda m: f"{_number(m['number'])} {_scaled(m)}"),
     (r"\s?\^\(?(?P<exponent>\d+)\)?", _power),
     (r"(?<![\w.])\d{1,9}(?:\.\d{1,9}){2,}(?!\w)", _version),
-    (r"(?P<low>\d+):(?P<high>\d+)", lambda match: f"{_number(match['low'])} to {_number(match['high'])}"),
+    (
+        r"(?<!\d)(?P<low>\d+):(?P<high>\d+)",
+        lambda match: f"{_number(match['low'])} to {_number(match['high'])}",
+    ),
     (r"(?<![\w.])\.(?P<decimals>\d+)", lambda match: f"point {_digits(match['decimals'])}"),
     (r"(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])", " "),
     (_N, _plain),
