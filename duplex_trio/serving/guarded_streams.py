@@ -116,7 +116,7 @@ class GuardedWSStream(WSStream):
     async def app_send(self, message: Any) -> None:
         """Take one message of the application; None means that it has returned."""
         if message is None and not self.closed and self.handshake.accepted:
-            if self.state is ASGIWebsocketState.CONNECTED:
+            if self.state is ASGIWebsocketState.CONNECTED and not self._failed:
                 await self._fail(CloseReason.INTERNAL_ERROR, "the session ended unexpectedly")
             else:
                 self._linger_soon()

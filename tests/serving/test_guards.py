@@ -11,6 +11,10 @@ import hypercorn.protocol.h11
 import hypercorn.trio.run
 import pytest
 import trio
+from attrs import Factory, define
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import DataReceived, ResponseReceived
 from hypercorn.config import Config
 from hypercorn.protocol.ws_stream import WSStream
 
@@ -44,6 +48,8 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
     while (message := await receive())["type"] != "websocket.disconnect":
         if message["text"] == "crash":
             raise RuntimeError("as asked")
+        if message["text"] == "crash a group":
+            raise ExceptionGroup("as asked", [RuntimeError("as asked")])
         if message["text"] == "bye":
             await send({"type": "websocket.close", "code": 1000, "reason": "as asked"})
             return
@@ -182,13 +188,77 @@ async def test_compression_is_declined_so_a_bomb_costs_nothing(serve_app: Any) -
             await assert_alive(server, other)
 
 
-async def test_an_application_that_fails_is_1011_and_not_a_clean_close(serve_app: Any) -> None:
-    async with serve_app(echo) as server:
+@pytest.mark.parametrize("how", ["crash", "crash a group"])
+async def test_an_application_that_fails_is_1011_and_not_a_clean_close(serve_app: Any, how: str) -> None:
+    async with serve_app(echo, linger_quiet_s=0.05) as server:
         client = await server.upgrade()
-        await client.send_text("crash")
+        await client.send_text(how)
         answer = await client.receive()
         assert answer is not None
         assert answer.close_code == 1011
+        assert await client.at_end()
+
+
+@define
+class Http2Client:
+    """As much of an HTTP/2 client as it takes to open a WebSocket on a stream, or to break a request."""
+
+    raw: RawWebSocket
+    connection: H2Connection = Factory(
+        lambda: H2Connection(H2Configuration(client_side=True, validate_outbound_headers=False))
+    )
+
+    async def start(self) -> None:
+        self.connection.initiate_connection()
+        await self.flush()
+
+    async def flush(self) -> None:
+        await self.raw.send(self.connection.data_to_send())
+
+    async def until(self, kind: type[Any]) -> Any:
+        """Read until an event of this kind."""
+        with trio.fail_after(30):
+            while True:
+                data = await self.raw.stream.receive_some(65536)
+                assert data, "the server closed"
+                for event in self.connection.receive_data(bytes(data)):
+                    if isinstance(event, kind):
+                        return event
+                await self.flush()
+
+
+async def test_a_websocket_over_http2_has_the_guards_too(serve_app: Any) -> None:
+    async with serve_app(echo) as server:
+        client = Http2Client(await server.connect())
+        await client.start()
+        headers = [(":method", "CONNECT"), (":protocol", "websocket"), (":scheme", "http"), (":path", "/")]
+        headers += [(":authority", "x"), ("sec-websocket-version", "13")]
+        headers += [("sec-websocket-extensions", "permessage-deflate")]
+        client.connection.send_headers(1, headers)
+        await client.flush()
+        answer = dict((await client.until(ResponseReceived)).headers)
+        assert answer[b":status"] == b"200"
+        assert b"sec-websocket-extensions" not in answer
+        client.connection.send_data(1, frame(FIN | TEXT, b"over h2"))
+        await client.flush()
+        assert (await client.until(DataReceived)).data == bytes([FIN | TEXT, 7]) + b"over h2"
+        client.connection.send_data(1, frame(FIN | TEXT, b"\xff"))
+        await client.flush()
+        closing = (await client.until(DataReceived)).data
+        assert closing[0] == FIN | CLOSE
+        assert struct.unpack("!H", closing[2:4]) == (1007,)
+
+
+async def test_a_request_that_breaks_the_http_library_ends_its_connection_alone(serve_app: Any) -> None:
+    async with serve_app(echo) as server:
+        other = await server.upgrade()
+        client = Http2Client(await server.connect())
+        await client.start()
+        client.connection.send_headers(1, [(":method", "CONNECT"), (":authority", "x")])  # no path
+        await client.flush()
+        with trio.fail_after(30):
+            assert await client.raw.at_end()
+            await assert_alive(server, other)
 
 
 async def test_the_server_waits_for_the_close_frame_of_the_client(serve_app: Any) -> None:

@@ -1,0 +1,80 @@
+"""From what a command line says about models to an engine, for every command that needs one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from duplex_trio.cli.errors import CommandError
+from duplex_trio.deploy import DeployConfig, DeployError, load_deploy, with_models
+from duplex_trio.engine import SessionLimits
+from duplex_trio.entrypoints.duplex_omni import DuplexOmni
+from duplex_trio.models.registry import UnknownPipelineError, load_pipeline, pipeline_stages
+from duplex_trio.plugin.pipeline import Pipeline
+
+DEFAULT_DEPLOY = "cascade_cpu"
+ROLES = ("asr", "llm", "tts")
+"""The stages whose models have an option of their own."""
+
+
+def read_deploy(
+    name_or_path: str, *, models: Mapping[str, str | None], max_sessions: int | None = None
+) -> DeployConfig:
+    """Read a deployment and let options win over it.
+
+    Args:
+        name_or_path: a bundled deployment or a file.
+        models: model references by stage name (`asr`, `llm`, `tts`); None leaves the deployment's.
+        max_sessions: sessions at once; None leaves the deployment's.
+
+    Raises:
+        CommandError: the deployment is faulty, or has no stage of that name.
+    """
+    try:
+        deploy = load_deploy(name_or_path)
+        stages = {stage.name: stage.stage_id for stage in pipeline_stages(deploy.pipeline)}
+    except (DeployError, UnknownPipelineError) as error:
+        raise CommandError(str(error)) from error
+    if deploy.session_mode != "duplex":
+        raise CommandError(
+            f"{name_or_path}: session_mode is {deploy.session_mode}; only duplex can be served"
+        )
+    asked = {role: reference for role, reference in models.items() if reference is not None}
+    for role in asked:
+        if role not in stages:
+            raise CommandError(
+                f"--{role}: pipeline {deploy.pipeline} has no {role} stage, but {', '.join(stages)}"
+            )
+    deploy = with_models(deploy, {stages[role]: reference for role, reference in asked.items()})
+    if max_sessions is not None:
+        session = attrs.evolve(deploy.duplex_session, max_sessions=max_sessions)
+        deploy = attrs.evolve(deploy, duplex_session=session)
+    return deploy
+
+
+def find_models(deploy: DeployConfig) -> Pipeline:
+    """Find the models of a deployment. Blocking.
+
+    Raises:
+        ModelReferenceError: a model is not there, and what to do about it.
+    """
+    return load_pipeline(deploy)
+
+
+def make_omni(pipeline: Pipeline, deploy: DeployConfig, *, instructions: str | None = None) -> DuplexOmni:
+    """Make the engine of a deployment, not running yet."""
+    session = deploy.duplex_session
+    limits = SessionLimits(
+        idle_ttl_s=session.idle_ttl_s,
+        disconnect_grace_s=session.disconnect_grace_s,
+        pending_input_bytes_max=session.max_pending_input_bytes_per_session,
+        pending_turns_max=session.max_pending_turns_per_session,
+    )
+    return DuplexOmni(
+        pipeline,
+        max_sessions=session.max_sessions,
+        limits=limits,
+        instructions=instructions,
+        warm_up=session.warmup_frames >= 0,
+    )

@@ -1,0 +1,58 @@
+"""How a command writes its log: for people on a terminal, else as key=value, or as JSON; to standard error."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any, TextIO
+
+import structlog
+
+LEVELS = ("debug", "info", "warning", "error")
+
+
+def configure_logging(level: str, *, as_json: bool = False, stream: TextIO | None = None) -> None:
+    """Set structlog, and the standard library's logging of other packages, up for the process.
+
+    Args:
+        level: one of `LEVELS`; other packages write warnings and worse only.
+        as_json: one JSON object a line.
+        stream: where to; standard error by default.
+    """
+    stream = stream or sys.stderr
+    number = logging.getLevelNamesMapping()[level.upper()]
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        _without_empty,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    finish = _renderers(stream, as_json=as_json)
+    structlog.configure(
+        processors=[*shared, *finish],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.PrintLoggerFactory(stream),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[*shared, structlog.stdlib.add_logger_name],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *finish],
+        )
+    )
+    logging.basicConfig(handlers=[handler], level=max(number, logging.WARNING), force=True)
+
+
+def _without_empty(logger: Any, name: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    return {key: value for key, value in line.items() if value is not None}
+
+
+def _renderers(stream: TextIO, *, as_json: bool) -> list[Any]:
+    if as_json:
+        return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
+    if stream.isatty():
+        return [structlog.dev.ConsoleRenderer()]
+    order = ("timestamp", "level", "event")
+    line = structlog.processors.LogfmtRenderer(key_order=order, drop_missing=True)
+    return [structlog.processors.format_exc_info, line]

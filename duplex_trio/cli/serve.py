@@ -1,0 +1,197 @@
+"""The `duplex-trio serve` command: from options to a running server."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
+
+import structlog
+import trio
+from rich.console import Console
+from rich.markup import escape
+
+from duplex_trio.cli.compose import DEFAULT_DEPLOY, find_models, make_omni, read_deploy
+from duplex_trio.cli.errors import CommandError
+from duplex_trio.cli.log import LEVELS, configure_logging
+from duplex_trio.deploy import DeployConfig
+from duplex_trio.entrypoints.duplex_omni import WarmUpError
+from duplex_trio.serving.address import AddressUnavailableError, ServerAddress
+from duplex_trio.serving.auth import is_loopback
+from duplex_trio.serving.guards import GuardsUnavailableError
+from duplex_trio.serving.options import ServeOptions
+from duplex_trio.serving.run import run_server
+from duplex_trio.stages.run import StageLoadError
+
+log = structlog.get_logger("duplex_trio.serve")
+
+API_KEY_VARIABLE = "DUPLEX_TRIO_API_KEY"
+_EXPLAINED = (AddressUnavailableError, GuardsUnavailableError, StageLoadError, WarmUpError)
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add `serve` to the command line."""
+    parser = subparsers.add_parser(
+        "serve",
+        help="serve speech sessions over WebSocket",
+        description="Serve speech sessions over WebSocket: OpenAI's Realtime protocol, and ours.",
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    parser.add_argument(
+        "--port", type=_number(int, 0, 65535), default=8765, help="0 takes a free one (%(default)s)"
+    )
+    _add_model_options(parser)
+    parser.add_argument(
+        "--max-sessions", type=_number(int, 1), help="sessions at once (default: the deployment's)"
+    )
+    parser.add_argument("--instructions", metavar="TEXT", help="instructions of sessions that bring none")
+    parser.add_argument(
+        "--api-key",
+        metavar="KEY",
+        action="append",
+        default=[],
+        type=_api_key,
+        help=f"let only clients with a key in; may be repeated, also from {API_KEY_VARIABLE} (comma-separated)",
+    )
+    parser.add_argument(
+        "--allow-origin",
+        metavar="ORIGIN",
+        action="append",
+        default=[],
+        type=_origin,
+        help="let browser pages from scheme://host[:port] in, or * for all; may be repeated",
+    )
+    parser.add_argument(
+        "--drain-timeout",
+        metavar="SECONDS",
+        type=_number(float, 0),
+        default=10.0,
+        help="how long sessions get to end after a signal (default: %(default)s)",
+    )
+    parser.add_argument("--log-level", choices=LEVELS, default="info", help="default: %(default)s")
+    parser.add_argument("--log-json", action="store_true", help="write the log as JSON")
+    parser.add_argument("--log-transcripts", action="store_true", help="write what people say into the log")
+    parser.set_defaults(run=run)
+
+
+def _add_model_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--deploy",
+        metavar="NAME|FILE",
+        default=DEFAULT_DEPLOY,
+        help="deployment to serve (default: %(default)s)",
+    )
+    for role, what in (("llm", "language model"), ("asr", "speech recognition"), ("tts", "speech synthesis")):
+        parser.add_argument(
+            f"--{role}", metavar="REF", help=f"{what}: a packaged name, a folder, a file or a hub id"
+        )
+    parser.add_argument("--model-name", metavar="NAME", help="name to serve the model under")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until told to stop; 0.
+
+    Raises:
+        CommandError: a deployment is faulty, the address is in use, or the model does not start.
+        ModelReferenceError: a model is not there.
+    """
+    configure_logging(args.log_level, as_json=args.log_json)
+    models = {"llm": args.llm, "asr": args.asr, "tts": args.tts}
+    deploy = read_deploy(args.deploy, models=models, max_sessions=args.max_sessions)
+    options = serve_options(args, deploy)
+    if not is_loopback(options.host) and not options.api_keys:
+        log.warning(
+            "server.open_to_everybody",
+            host=options.host,
+            advice="anyone who reaches it may use it; set --api-key",
+        )
+    pipeline = find_models(deploy)
+    factory = partial(make_omni, pipeline, deploy, instructions=args.instructions)
+    try:
+        trio.run(partial(run_server, factory, options, task_status=_Announcement(Console())))
+    except _EXPLAINED as error:
+        raise CommandError(_explain(error)) from error
+    except BaseExceptionGroup as group:
+        known, other = group.split(_EXPLAINED)
+        if other is not None or known is None:
+            raise
+        raise CommandError("; ".join(_explain(error) for error in _leaves(known))) from group
+    return 0
+
+
+def serve_options(args: argparse.Namespace, deploy: DeployConfig) -> ServeOptions:
+    """Options of the server from the command line, the environment and the deployment."""
+    from_environment = [key for key in re.split(r"[,\s]+", os.environ.get(API_KEY_VARIABLE, "")) if key]
+    lengths = [stage.max_model_len for stage in deploy.stages if stage.max_model_len is not None]
+    return ServeOptions(
+        host=args.host,
+        port=args.port,
+        api_keys=tuple(dict.fromkeys([*args.api_key, *from_environment])),
+        allowed_origins=tuple(args.allow_origin),
+        drain_timeout_s=args.drain_timeout,
+        model_name=args.model_name,
+        max_model_len=min(lengths, default=None),
+        log_transcripts=args.log_transcripts,
+        handle_signals=True,
+        tune_process=True,
+    )
+
+
+class _Announcement:
+    """Tells the person at the terminal where the server is, once it is there."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def started(self, value: ServerAddress | None = None) -> None:
+        """Print the addresses."""
+        assert value is not None
+        for name, url in (("WebSocket", value.ws_url), ("HTTP", value.http_url)):
+            self._console.print(f"{name:<10} [bold]{escape(url)}[/bold]", soft_wrap=True)
+        self._console.print("Ready. Stop with Ctrl-C.")
+        self._console.file.flush()
+
+
+def _explain(error: BaseException) -> str:
+    cause = error.__cause__
+    return str(error) if cause is None or not isinstance(error, StageLoadError) else f"{error}: {cause}"
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+    leaves: list[BaseException] = []
+    for error in group.exceptions:
+        leaves += _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]
+    return leaves
+
+
+def _number(kind: type[int] | type[float], low: float, high: float | None = None) -> Callable[[str], float]:
+    def parse(text: str) -> float:
+        try:
+            value = kind(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"not a number: {text!r}") from None
+        if not value >= low or (high is not None and value > high) or value == float("inf"):
+            most = "" if high is None else f" and at most {high:g}"
+            raise argparse.ArgumentTypeError(f"must be at least {low:g}{most}, not {text}")
+        return value
+
+    return parse
+
+
+def _api_key(text: str) -> str:
+    if not text.strip() or text != text.strip():
+        raise argparse.ArgumentTypeError("a key must not be empty or have spaces around it")
+    return text
+
+
+def _origin(text: str) -> str:
+    parts = urlsplit(text)
+    if text in ("*", "null") or (
+        parts.scheme and parts.netloc and f"{parts.scheme}://{parts.netloc}" == text
+    ):
+        return text
+    raise argparse.ArgumentTypeError(f"must be scheme://host[:port] without a path, or *, not {text!r}")

@@ -1,0 +1,165 @@
+"""The options of `serve`, and what they become."""
+
+import argparse
+import io
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import structlog
+
+from duplex_trio.cli import serve
+from duplex_trio.cli.compose import find_models, make_omni, read_deploy
+from duplex_trio.cli.errors import CommandError
+from duplex_trio.cli.log import configure_logging
+from duplex_trio.deploy import load_deploy
+
+
+def parse(*arguments: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    serve.add_parser(parser.add_subparsers())
+    return parser.parse_args(["serve", *arguments])
+
+
+def options(*arguments: str) -> Any:
+    return serve.serve_options(parse(*arguments), load_deploy("cascade_cpu"))
+
+
+def test_the_defaults_listen_on_this_machine_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DUPLEX_TRIO_API_KEY", raising=False)
+    default = options()
+    assert (default.host, default.port) == ("127.0.0.1", 8765)
+    assert default.api_keys == default.allowed_origins == ()
+    assert (default.drain_timeout_s, default.handle_signals, default.tune_process) == (10.0, True, True)
+    assert (default.model_name, default.max_model_len, default.log_transcripts) == (None, 2048, False)
+
+
+def test_keys_come_from_options_and_the_environment_without_repetition(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DUPLEX_TRIO_API_KEY", "k2, k3")
+    assert options("--api-key", "k1", "--api-key", "k2").api_keys == ("k1", "k2", "k3")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--port", "65536"),
+        ("--port", "-1"),
+        ("--port", "http"),
+        ("--max-sessions", "0"),
+        ("--drain-timeout", "-1"),
+        ("--drain-timeout", "nan"),
+        ("--drain-timeout", "inf"),
+        ("--api-key", ""),
+        ("--api-key", " k"),
+        ("--allow-origin", "app.example"),
+        ("--allow-origin", "https://app.example/path"),
+        ("--allow-origin", "https://app.example/"),
+        ("--log-level", "loud"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_by_the_parser(
+    arguments: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        parse(*arguments)
+    assert left.value.code == 2
+    assert arguments[0] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("origin", ["*", "null", "https://app.example", "http://localhost:3000"])
+def test_origins_are_whole(origin: str) -> None:
+    assert options("--allow-origin", origin).allowed_origins == (origin,)
+
+
+def test_models_and_sessions_win_over_the_deployment() -> None:
+    deploy = read_deploy(
+        "cascade_cpu", models={"llm": "/m/llm", "asr": None, "tts": "/m/tts"}, max_sessions=3
+    )
+    assert [stage.model for stage in deploy.stages] == ["whisper-tiny.en", "/m/llm", "/m/tts"]
+    assert deploy.duplex_session.max_sessions == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "pipeline: nonsense\nsession_mode: duplex\n",
+            "there is no pipeline 'nonsense'; there are cascade, scripted",
+        ),
+        ("pipeline: scripted\n", "session_mode is turn; only duplex can be served"),
+        ("pipeline: scripted\nsession_mode: duplex\nnonsense: 1\n", "unknown key 'nonsense' at top level"),
+    ],
+)
+def test_a_deployment_that_cannot_be_served_is_a_command_error(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    path = tmp_path / "deploy.yaml"
+    path.write_text(text)
+    with pytest.raises(CommandError, match=message):
+        read_deploy(str(path), models={})
+
+
+def test_a_model_for_a_stage_that_is_not_there_names_those_that_are() -> None:
+    with pytest.raises(
+        CommandError, match="--video: pipeline scripted has no video stage, but asr, llm, tts"
+    ):
+        read_deploy("scripted", models={"video": "x"})
+
+
+def test_the_limits_of_the_deployment_reach_the_engine(tmp_path: Path) -> None:
+    path = tmp_path / "deploy.yaml"
+    path.write_text(
+        "base_config: scripted\nduplex_session:\n  max_sessions: 5\n  idle_ttl_s: null\n  disconnect_grace_s: 7\n"
+        "  max_pending_input_bytes_per_session: 1000\n  max_pending_turns_per_session: 2\n"
+    )
+    deploy = read_deploy(str(path), models={})
+    omni = make_omni(find_models(deploy), deploy, instructions="be kind")
+    assert omni.statistics().max_sessions == 5
+    limits = omni.duplex_engine.manager._limits
+    assert (limits.idle_ttl_s, limits.disconnect_grace_s) == (None, 7.0)
+    assert (limits.pending_input_bytes_max, limits.pending_turns_max) == (1000, 2)
+
+
+@pytest.fixture
+def stream() -> Iterator[io.StringIO]:
+    """A place for the log; the logging of the test run is put back afterwards."""
+    root = logging.getLogger()
+    before = root.handlers[:], root.level
+    yield io.StringIO()
+    root.handlers[:], root.level = before
+    structlog.reset_defaults()
+
+
+def test_the_log_is_key_value_where_no_terminal_is(stream: io.StringIO) -> None:
+    configure_logging("info", stream=stream)
+    log = structlog.get_logger("test")
+    log.info("session.opened", session_id="s 1", nothing=None)
+    log.debug("not.shown")
+    line = stream.getvalue()
+    assert line.startswith("timestamp=")
+    assert line.endswith('Z level=info event=session.opened session_id="s 1"\n')
+
+
+def test_the_log_is_json_on_request_and_takes_other_packages_in(stream: io.StringIO) -> None:
+    configure_logging("info", as_json=True, stream=stream)
+    structlog.get_logger("test").info("one", n=1)
+    logging.getLogger("other").info("not shown")
+    logging.getLogger("other").warning("two %s", "x")
+    first, second = map(orjson.loads, stream.getvalue().splitlines())
+    assert (first["event"], first["n"], first["level"]) == ("one", 1, "info")
+    assert (second["event"], second["logger"], second["level"]) == ("two x", "other", "warning")
+    assert first["timestamp"] <= second["timestamp"]
+
+
+def test_an_exception_is_in_the_json_line(stream: io.StringIO) -> None:
+    configure_logging("info", as_json=True, stream=stream)
+    try:
+        raise RuntimeError("why")
+    except RuntimeError:
+        structlog.get_logger("test").exception("failed")
+    assert "RuntimeError: why" in orjson.loads(stream.getvalue())["exception"]

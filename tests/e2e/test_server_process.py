@@ -1,0 +1,205 @@
+"""The `serve` command as a process: what it prints, how it stops, and how it fails."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import orjson
+import pytest
+import trio
+from attrs import define
+
+import duplex_trio
+from duplex_trio.testing.raw_websocket import CLOSE, RawWebSocket, upgrade_request
+
+pytestmark = pytest.mark.e2e
+
+PACKAGE_PARENT = str(Path(duplex_trio.__file__).parent.parent)
+
+
+@define
+class Server:
+    process: trio.Process
+    output: str
+    log: Path
+
+    @property
+    def port(self) -> int:
+        found = re.search(r"ws://127\.0\.0\.1:(\d+)/v1/realtime", self.output)
+        assert found is not None, self.output
+        return int(found[1])
+
+    def signal(self, number: signal.Signals = signal.SIGTERM) -> None:
+        self.process.send_signal(number)
+
+    async def exit_code(self) -> int:
+        with trio.fail_after(60):
+            return await self.process.wait()
+
+    async def open(self) -> RawWebSocket:
+        client = await RawWebSocket.open(self.port)
+        await client.send(upgrade_request("/v1/realtime"))
+        assert (await client.response_head())[0] == 101
+        return client
+
+    async def health(self) -> int:
+        client = await RawWebSocket.open(self.port)
+        await client.send(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        status, _ = await client.response_head()
+        await client.aclose()
+        return status
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "duplex_trio.cli.main", "serve", *arguments]
+
+
+def environment(**extra: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": PACKAGE_PARENT, "PYTHONUNBUFFERED": "1", **extra}
+
+
+@asynccontextmanager
+async def serving(tmp_path: Path, *arguments: str, **env: str) -> AsyncIterator[Server]:
+    log = tmp_path / "log"
+    with log.open("wb") as stderr:
+        process = await trio.lowlevel.open_process(
+            command("--deploy", "scripted", "--port", "0", *arguments),
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            env=environment(**env),
+        )
+    try:
+        assert process.stdout is not None
+        server = Server(process, "", log)
+        with trio.fail_after(60):
+            while "Ready." not in server.output:
+                chunk = await process.stdout.receive_some()
+                assert chunk, log.read_text()
+                server.output += chunk.decode()
+        yield server
+    finally:
+        if process.returncode is None:
+            process.kill()
+        with trio.CancelScope(shield=True):
+            await process.wait()
+            assert process.stdout is not None
+            await process.stdout.aclose()
+
+
+async def last_frame(client: RawWebSocket) -> tuple[int, str]:
+    """Read to the close frame, answer nothing, and return what it says."""
+    with trio.fail_after(60):
+        while (received := await client.receive()) is not None and received.opcode != CLOSE:
+            pass
+    assert received is not None, "the server closed without a close frame"
+    return received.close_code, received.close_reason
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_gives_sessions_their_time_and_then_closes_them_with_a_reason(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    async with serving(tmp_path, "--drain-timeout", "0.3") as server:
+        live = await server.open()
+        server.signal(number)
+        assert await last_frame(live) == (1001, "server_shutdown")
+        assert await server.exit_code() == 0
+        await live.aclose()
+        assert "Traceback" not in server.log.read_text()
+
+
+async def test_a_draining_server_refuses_and_ends_when_the_last_session_has_left(tmp_path: Path) -> None:
+    async with serving(tmp_path, "--drain-timeout", "600") as server:
+        live = await server.open()
+        assert await server.health() == 200
+        server.signal()
+        with trio.fail_after(30):
+            while await server.health() != 503:
+                await trio.lowlevel.checkpoint()
+        late = await server.open()
+        refusal = await late.receive()
+        assert refusal is not None
+        assert orjson.loads(refusal.payload)["error"]["code"] == "resource_exhausted"
+        assert (await last_frame(late))[0] == 1013
+        await late.aclose()
+        await live.send_text('{"type":"session.close"}')
+        assert await last_frame(live) == (1000, "client_close")
+        await live.aclose()
+        assert await server.exit_code() == 0
+
+
+async def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
+    async with serving(tmp_path, "--drain-timeout", "600", "--host", "0.0.0.0") as server:
+        live = await server.open()
+        server.signal()
+        with trio.fail_after(30):
+            while await server.health() != 503:
+                await trio.lowlevel.checkpoint()
+        server.signal()
+        assert await server.exit_code() == 0
+        await live.aclose()
+        assert "server.open_to_everybody" in server.log.read_text()
+
+
+async def test_the_log_has_a_line_per_thing_and_no_secret(tmp_path: Path) -> None:
+    async with serving(
+        tmp_path, "--log-json", "--host", "0.0.0.0", DUPLEX_TRIO_API_KEY="sk-secret-1,sk-secret-2"
+    ) as server:
+        client = await RawWebSocket.open(server.port)
+        await client.send(upgrade_request("/v1/realtime", {"Authorization": "Bearer sk-secret-2"}))
+        assert (await client.response_head())[0] == 101
+        content = [{"type": "input_text", "text": "my-private-words"}]
+        item = {"type": "message", "role": "user", "content": content}
+        await client.send_text(orjson.dumps({"type": "conversation.item.create", "item": item}).decode())
+        await client.send_text('{"type":"response.create"}')
+        with trio.fail_after(30):
+            while (
+                received := await client.receive()
+            ) is not None and b"response.done" not in received.payload:
+                pass
+        await client.aclose()
+        server.signal()
+        assert await server.exit_code() == 0
+        lines = [orjson.loads(line) for line in server.log.read_text().splitlines()]
+        events = [line["event"] for line in lines]
+        assert "server.open_to_everybody" not in events  # there are keys
+        assert {"client.attached", "session.opened", "session.closed", "server.stopped"} <= set(events)
+        assert all("timestamp" in line and "level" in line for line in lines)
+        everything = server.log.read_text() + server.output
+        assert "sk-secret" not in everything
+        assert "my-private-words" not in everything
+
+
+def fails(*arguments: str) -> str:
+    """Run the command; it must fail with one line, which is returned."""
+    done = subprocess.run(
+        command(*arguments), capture_output=True, text=True, env=environment(), timeout=60, check=False
+    )
+    assert done.returncode == 1, done
+    assert done.stdout == ""
+    (line,) = done.stderr.strip().splitlines()
+    return line
+
+
+def test_a_faulty_deployment_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("base_config: scripted\nduplex_session: {max_sesions: 3}\n")
+    line = fails("--deploy", str(path))
+    assert line.startswith(
+        f"duplex-trio: {path}: unknown key 'max_sesions' at duplex_session (did you mean max_sessions?)"
+    )
+
+
+def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        line = fails("--deploy", "scripted", "--port", str(port))
+    assert line == f"duplex-trio: cannot listen on 127.0.0.1:{port}: Address already in use"
