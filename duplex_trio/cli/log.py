@@ -54,5 +54,5 @@ def _renderers(stream: TextIO, *, as_json: bool) -> list[Any]:
     if stream.isatty():
         return [structlog.dev.ConsoleRenderer()]
     order = ("timestamp", "level", "event")
-    line = structlog.processors.LogfmtRenderer(key_order=order, drop_missing=True)
+    line = structlog.processors.LogfmtRenderer(key_order=order, drop_missing=True, bool_as_flag=False)
     return [structlog.processors.format_exc_info, line]
