@@ -65,7 +65,7 @@ class TurnFlow:
                     carried = True
             finally:
                 if turn.request is not None and not carried:
-                    await self._release(turn, turn.request)
+                    await self._release(turn, turn.request)  # noqa: ASYNC102  shields each of its attempts
 
     async def pump(self, turn: Turn) -> None:
         """Carry one turn from its request to the client. Runs in the epoch's scope."""
@@ -77,7 +77,7 @@ class TurnFlow:
                     await self._handle_output(turn, delivered)
                     request.consumed(delivered)
         finally:
-            await self._release(turn, request)
+            await self._release(turn, request)  # noqa: ASYNC102  shields each of its attempts
 
     # ------------------------------------------------------------------ appender
 

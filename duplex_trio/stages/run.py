@@ -282,7 +282,7 @@ class ThreadStage(Stage, WorkerContext):
             self._worker.load()
             self._out(Loaded())
             self._thread_loop()
-        except BaseException as error:
+        except BaseException as error:  # noqa: ASYNC103  a thread has no cancellation to pass on
             # Not only `Exception`: a panic inside a runtime's native code must not take the sessions' loop
             # with it.
             log.exception("stage.died", stage=self.name)
