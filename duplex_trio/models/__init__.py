@@ -1,0 +1,1 @@
+"""Concrete models behind the plugin contract, and the references that find their files on this machine."""

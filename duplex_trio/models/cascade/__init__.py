@@ -1,0 +1,1 @@
+"""The CPU default: recognition, a language model and synthesis that work at the same time."""
