@@ -58,14 +58,16 @@ class CascadeRequest:
 
     turn: TurnInput
     clauses: ClauseSplitter = field(factory=ClauseSplitter)
+    sentences: int = 0
+    said_enough: bool = False
     finish_reason: str = "stop"
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
 
     def note_usage(self, delta: TextDelta) -> None:
-        """Keep the totals that the language model's last delta carries."""
-        self.finish_reason = delta.finish_reason or "stop"
+        """Keep the totals so far, which every delta carries."""
+        self.finish_reason = delta.finish_reason or self.finish_reason
         self.prompt_tokens = delta.prompt_tokens
         self.cached_tokens = delta.cached_tokens
         self.completion_tokens = delta.completion_tokens
@@ -158,7 +160,7 @@ class CascadePlugin(DuplexModelPlugin):
                 if not text:
                     results.append(ListenResult(reason="silence_or_noise", model_listen=False))
             case TextDelta() as delta:
-                if delta.finish_reason is not None:
+                if not state.said_enough:
                     state.note_usage(delta)
                 if request.final_stage_id == LLM and delta.text:
                     results.append(TextResult(text=delta.text))
@@ -190,11 +192,19 @@ class CascadePlugin(DuplexModelPlugin):
         return StageForward(stage_id=LLM, unit=prompt, params=params, final=True)
 
     def _speak(self, state: CascadeRequest, delta: TextDelta) -> Sequence[StageForward]:
+        if state.said_enough:
+            return ()
         ended = delta.finish_reason is not None
         texts = state.clauses.feed(delta.text)
         if ended:
             texts += state.clauses.flush()
-        spoken = [text for text in map(speakable, texts) if text]
+        spoken: list[str] = []
+        for text in filter(None, map(speakable, texts)):
+            spoken.append(text)
+            state.sentences += text.rstrip("\"')").endswith((".", "!", "?"))
+            if self._says_enough(state):
+                state.said_enough = ended = True
+                break
         clauses = [
             Clause(text=text, voice=self.default_voice, speed=state.turn.speed)
             for text in (spoken or [""] if ended else spoken)
@@ -203,6 +213,11 @@ class CascadePlugin(DuplexModelPlugin):
             StageForward(stage_id=TTS, unit=clause, final=ended and index == len(clauses) - 1)
             for index, clause in enumerate(clauses)
         ]
+
+    def _says_enough(self, state: CascadeRequest) -> bool:
+        """Whether the answer may end here; when synthesis has finished, the language model is stopped too."""
+        most = self._profile.sentences_max
+        return most is not None and state.turn.max_output_tokens is None and state.sentences >= most
 
 
 def _state_of(request: RequestView) -> CascadeRequest:

@@ -24,7 +24,8 @@ class ChatProfile:
 
     `system_role` tells whether instructions go into a system message; otherwise they open the first user
     message. `history_messages_max` counts the messages before the current one. `max_tokens` bounds an answer
-    for which the client sets no limit.
+    for which the client sets no limit. `sentences_max` ends a spoken answer after so many sentences, for
+    models that do not come to an end by themselves.
     """
 
     system_role: bool = True
@@ -34,6 +35,7 @@ class ChatProfile:
     repetition_penalty: float | None = 1.05
     history_messages_max: int = 20
     max_tokens: int = 256
+    sentences_max: int | None = None
 
 
 _SMALL = ChatProfile(
@@ -44,6 +46,7 @@ _SMALL = ChatProfile(
     repetition_penalty=1.15,
     history_messages_max=6,
     max_tokens=128,
+    sentences_max=3,
 )
 _PROFILES = {"smollm2-135m": _SMALL, "smollm2-135m-instruct": _SMALL, "smollm2-360m-instruct": _SMALL}
 
