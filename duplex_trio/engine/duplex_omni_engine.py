@@ -39,6 +39,7 @@ class DuplexOmniEngine(AsyncOmniEngine):
         self.vad = stage_factory(vad_worker) if vad_worker is not None else None
         self.metrics = EngineMetrics()
         super().__init__(pipeline, stage_factory=stage_factory)
+        self.metrics.watch(lambda: self.orchestrator.live_requests, self.stage_statistics)
         self.manager = DuplexSessionManager(
             self.plugin,
             self.duplex_orchestrator,

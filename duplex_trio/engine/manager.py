@@ -139,14 +139,21 @@ class DuplexSessionManager:
         handle = runner.handle
         self._sessions[handle.session_id] = handle
         self._metrics.session_opened()
-        log.info("session.opened", session_id=handle.session_id, dialect=handle.dialect, sessions=len(self._sessions))
+        log.info(
+            "session.opened",
+            session_id=handle.session_id,
+            dialect=handle.dialect,
+            sessions=len(self._sessions),
+        )
         try:
             await runner.run(task_status=task_status)
         finally:
             del self._sessions[handle.session_id]
             self._metrics.session_ended(handle.counters)
             reason = runner.core.end.reason if runner.core.end is not None else "cancelled"
-            log.info("session.closed", session_id=handle.session_id, reason=reason, sessions=len(self._sessions))
+            log.info(
+                "session.closed", session_id=handle.session_id, reason=reason, sessions=len(self._sessions)
+            )
             if not self._sessions:
                 self._empty.set()
 

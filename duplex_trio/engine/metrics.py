@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from collections.abc import Callable, Iterable, Sequence
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from duplex_trio.session.counters import SessionCounters
+from duplex_trio.stages.port import StageStatistics
 
 _LATENCY_BUCKETS_S = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
 
@@ -44,6 +49,12 @@ class EngineMetrics:
             registry=self.registry,
         )
 
+    def watch(
+        self, live_requests: Callable[[], int], stages: Callable[[], Sequence[StageStatistics]]
+    ) -> None:
+        """Show figures that are read when somebody asks: requests across the stages, and each stage's own."""
+        self.registry.register(_StageCollector(live_requests, stages))
+
     def session_opened(self) -> None:
         """A session was admitted."""
         self._sessions.inc()
@@ -67,3 +78,29 @@ class EngineMetrics:
     def render(self) -> bytes:
         """All figures in Prometheus' text format."""
         return generate_latest(self.registry)
+
+
+class _StageCollector(Collector):
+    def __init__(
+        self, live_requests: Callable[[], int], stages: Callable[[], Sequence[StageStatistics]]
+    ) -> None:
+        self._live_requests = live_requests
+        self._stages = stages
+
+    def collect(self) -> Iterable[Metric]:
+        requests = GaugeMetricFamily(
+            "duplex_live_requests", "Model turns whose stages have not let go of them"
+        )
+        requests.add_metric([], self._live_requests())
+        live = GaugeMetricFamily("duplex_stage_live_requests", "Requests on a stage", labels=["stage"])
+        alive = GaugeMetricFamily("duplex_stage_alive", "1 while the stage is up", labels=["stage"])
+        outputs = CounterMetricFamily("duplex_stage_outputs", "Outputs of a stage", labels=["stage"])
+        aborted = CounterMetricFamily("duplex_stage_aborted", "Requests aborted on a stage", labels=["stage"])
+        failed = CounterMetricFamily("duplex_stage_failed", "Requests failed on a stage", labels=["stage"])
+        for stage in self._stages():
+            live.add_metric([stage.name], stage.live_requests)
+            alive.add_metric([stage.name], float(stage.alive))
+            outputs.add_metric([stage.name], stage.outputs_total)
+            aborted.add_metric([stage.name], stage.aborted_total)
+            failed.add_metric([stage.name], stage.failed_total)
+        return [requests, live, alive, outputs, aborted, failed]
