@@ -1,0 +1,145 @@
+"""The tasks of a conversation.
+
+```
+talk                            run_talk
+├─ server                       only without --url: the whole server, in this process
+└─ converse                     a DuplexClient, and below it
+   ├─ speak                     the microphone's frames, one every 20 ms; its end ends the others
+   ├─ listen                    events to timeline, recording and loudspeaker
+   ├─ acknowledge               what has been heard, to the server
+   ├─ show                      the view
+   └─ interrupt                 only with a live microphone: Ctrl-C ends the conversation
+```
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from types import ModuleType
+
+import trio
+
+from duplex_trio.cli.compose import DEFAULT_DEPLOY, find_models, make_omni, read_deploy
+from duplex_trio.cli.talk.conversation import (
+    Conversation,
+    Microphone,
+    ScenarioMicrophone,
+    TalkOptions,
+)
+from duplex_trio.cli.talk.microphone import LiveMicrophone, Loudspeaker, load_sounddevice, open_devices
+from duplex_trio.cli.talk.report import TalkResult
+from duplex_trio.cli.talk.scenario import Scenario
+from duplex_trio.cli.talk.timeline import Timeline
+from duplex_trio.cli.talk.transcript import ASSISTANT, YOU, lines
+from duplex_trio.cli.talk.view import LEVELS_SHOWN, View
+from duplex_trio.clients import DuplexClient, PlaybackCursor, SessionConfig
+from duplex_trio.clients.transport import Connect, open_stream
+
+_SHOW_EVERY_S = 0.1
+
+
+async def run_talk(options: TalkOptions, view: View, *, connect: Connect = open_stream) -> TalkResult:
+    """Hold one conversation and give the record of it. `connect` is for `DuplexClient`.
+
+    Raises:
+        CommandError, ModelReferenceError: what is needed is not there.
+        DuplexClientError: the server cannot be reached, refuses, or goes away; also in a group.
+    """
+    sounddevice = None if options.utterances else load_sounddevice()
+    async with trio.open_nursery() as nursery:
+        url = options.url
+        if url is None:
+            url = await _start_server(nursery, options, view)
+        result = await _converse(url, options, view, connect, sounddevice)
+        nursery.cancel_scope.cancel()
+    return result
+
+
+async def _start_server(nursery: trio.Nursery, options: TalkOptions, view: View) -> str:
+    # Serving loads the engine's side of the package, which a conversation with a server elsewhere does not
+    # need.
+    from duplex_trio.serving.options import ServeOptions
+    from duplex_trio.serving.run import run_server
+
+    view.waiting("Looking for the models")
+    deploy = read_deploy(DEFAULT_DEPLOY, models=options.models)
+    pipeline = await trio.to_thread.run_sync(find_models, deploy)
+    view.waiting("Loading the models")
+    factory = partial(make_omni, pipeline, deploy)
+    address = await nursery.start(
+        partial(run_server, factory, ServeOptions(port=0, tune_process=True)), name="server"
+    )
+    return str(address.ws_url)
+
+
+async def _converse(
+    url: str, options: TalkOptions, view: View, connect: Connect, sounddevice: ModuleType | None
+) -> TalkResult:
+    view.waiting(f"Connecting to {url}")
+    config = SessionConfig(instructions=options.instructions, voice=options.voice)
+    async with DuplexClient(url, config=config, api_key=options.api_key, connect=connect) as client:
+        timeline = Timeline()
+        if sounddevice is None:
+            scenario = Scenario(options.utterances, barge_in_after_s=options.barge_in_after_s)
+            conversation = Conversation(client, timeline)
+            microphone: Microphone = ScenarioMicrophone(scenario, timeline)
+            await _run_conversation(conversation, microphone, view)
+        else:
+            live, speaker = LiveMicrophone(timeline), Loudspeaker()
+            with open_devices(sounddevice, live, speaker) as latency_s:
+                timeline.cursor = PlaybackCursor(latency_s=latency_s)
+                conversation = Conversation(client, timeline, speaker.observe)
+                microphone = live
+                view.note(
+                    "Speak; Ctrl-C ends the conversation. Headphones keep the assistant from hearing itself."
+                )
+                async with _until_interrupted(live):
+                    await _run_conversation(conversation, live, view)
+        return TalkResult(
+            url=url,
+            model=str(client.session_info.get("model") or "the model"),
+            begin_s=conversation.begin_s,
+            exchanges=conversation.exchanges(microphone.said()),
+            sound=conversation.recording.sound(timeline.cursor),
+            errors=timeline.errors,
+        )
+
+
+async def _run_conversation(conversation: Conversation, microphone: Microphone, view: View) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(conversation.listen, name="listen")
+        nursery.start_soon(conversation.acknowledge, name="acknowledge")
+        nursery.start_soon(_show, conversation, view, name="show")
+        await conversation.speak(microphone)
+        nursery.cancel_scope.cancel()
+    _draw(conversation, view)
+
+
+@asynccontextmanager
+async def _until_interrupted(microphone: LiveMicrophone) -> AsyncIterator[None]:
+    async def watch() -> None:
+        async for _signal in received:
+            microphone.stop()
+
+    with trio.open_signal_receiver(signal.SIGINT) as received:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(watch, name="interrupt")
+            yield
+            nursery.cancel_scope.cancel()
+
+
+async def _show(conversation: Conversation, view: View) -> None:
+    while True:
+        _draw(conversation, view)
+        await trio.sleep(_SHOW_EVERY_S)
+
+
+def _draw(conversation: Conversation, view: View) -> None:
+    now_s = trio.current_time()
+    user, assistant = conversation.recording.loudness(
+        conversation.timeline.cursor, now_s, LEVELS_SHOWN, _SHOW_EVERY_S
+    )
+    view.show(lines(conversation.timeline, now_s), [(YOU, user), (ASSISTANT, assistant)])
