@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from attrs import field, frozen
 _POLL_S = 0.1
 _GRACE_S = 5.0
 _TAIL_LINES = 15
+_TAIL_BYTES = 8192
 
 _DISK_FULL = ("[Errno 28]", "No space left on device", "[Errno 122]")
 _NO_NETWORK = (
@@ -42,6 +44,7 @@ NO_PIP = (
     "environment that uv made) and run the command again."
 )
 _NOT_FOUND = ("No matching distribution found", "Could not find a version that satisfies")
+_ACTIVITIES = {"Collecting": "looking for", "Downloading": "downloading", "Processing": "reading"}
 _DAMAGED = ("DO NOT MATCH THE HASHES", "is invalid", "BadZipFile")
 
 
@@ -71,10 +74,10 @@ class PackageDiskFullError(PackageClientError):
 
 @frozen
 class PipActivity:
-    """What a running pip does: bytes it has downloaded into its work folder, and its last line of output."""
+    """What a running pip does, in a few words, and the bytes in its work folder, most of them downloads."""
 
     downloaded: int
-    last_line: str
+    doing: str
 
 
 def _ignore_activity(_: PipActivity) -> None:
@@ -113,7 +116,7 @@ class PackageClient:
         }
         with log.open("wb") as output, _running(command, environ, output) as process:
             while not _ended(process):
-                on_activity(PipActivity(_folder_size(temporary), _last_line(log)))
+                on_activity(PipActivity(_folder_size(temporary), _activity(log)))
         if process.returncode:
             raise explain_failure(log.read_text(encoding="utf-8", errors="replace"))
 
@@ -144,7 +147,7 @@ def explain_failure(output: str) -> PackageClientError:
     An index that does not answer is only the reason when no other index offered any version of the package:
     pip warns about the silent one and goes on.
     """
-    tail = "\n".join([line for line in output.splitlines() if line.strip()][-_TAIL_LINES:])
+    tail = _tail(output)
     if "No module named pip" in output:
         return PackageClientError(NO_PIP, tail)
     if any(sign in output for sign in _DISK_FULL):
@@ -169,6 +172,25 @@ def explain_failure(output: str) -> PackageClientError:
             tail,
         )
     return PackageClientError("pip failed.", tail)
+
+
+def _tail(output: str) -> str:
+    """The last lines that say something; of pip's repeated attempts only the last is kept."""
+    lines = [line for line in output.splitlines() if line.strip()]
+    attempts = [line for line in lines if "Retrying (Retry" in line]
+    return "\n".join([line for line in lines if line not in attempts[:-1]][-_TAIL_LINES:])
+
+
+def describe_activity(lines: Sequence[str]) -> str:
+    """What pip is doing, from the last line of its output that says so; warnings and notes are skipped."""
+    for line in reversed(lines):
+        words = line.split()
+        if line.startswith("Installing collected packages"):
+            return "unpacking"
+        if len(words) >= 2 and words[0] in _ACTIVITIES:
+            name = re.split(r"[-=<>!~\[(;]\d|[=<>!~\[(;]", words[1].rsplit("/", 1)[-1])[0]
+            return f"{_ACTIVITIES[words[0]]} {name.removesuffix('.whl')}"
+    return ""
 
 
 @contextmanager
@@ -206,18 +228,17 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def _folder_size(folder: Path) -> int:
+    """Bytes below a folder while another process is changing it: what vanishes meanwhile counts nothing."""
     total = 0
-    for path in folder.rglob("*"):
-        try:
-            if path.is_file():
-                total += path.stat().st_size
-        except FileNotFoundError:
-            continue
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                total += os.stat(os.path.join(place, name)).st_size
     return total
 
 
-def _last_line(log: Path) -> str:
+def _activity(log: Path) -> str:
     with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - 4096))
+        file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
         lines = file.read().decode("utf-8", errors="replace").splitlines()
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return describe_activity(lines)

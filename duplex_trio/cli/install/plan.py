@@ -23,9 +23,9 @@ _MB = 1_000_000
 _MACHINES = ("x86_64", "aarch64", "arm64")
 # Bytes to download and bytes on disk, measured on Linux x86-64; a wheel lies beside its unpacked files for a
 # moment.
-_TORCH_SIZE = (192 * _MB, 770 * _MB)
-_LIBRARIES_SIZE = (235 * _MB, 860 * _MB)
-_ENGINE_SIZE = (135 * _MB, 530 * _MB)
+_TORCH_SIZE = (192 * _MB, 730 * _MB)
+_LIBRARIES_SIZE = (185 * _MB, 760 * _MB)
+_ENGINE_SIZE = (135 * _MB, 480 * _MB)
 _HEADROOM = 300 * _MB
 
 

@@ -27,8 +27,10 @@ class LiveStep:
             return
         known = f" of {decimal(total)}" if total else ""
         amount = f"{decimal(done)}{known}" if done else ""
+        # One task shows several activities in turn; it must not count as finished when one of them is.
+        completed = min(done, total - 1) if total else done
         self._progress.update(
-            self._task, activity=_shorten(activity), amount=amount, completed=done, total=total or None
+            self._task, activity=_shorten(activity), amount=amount, completed=completed, total=total or None
         )
 
 
