@@ -279,6 +279,9 @@ def test_lines_of_a_conversation_that_goes_on() -> None:
     partial = {"type": "conversation.item.input_audio_transcription.delta", "item_id": "u1", "delta": "Hel"}
     timeline = timeline_of((0.8, turn("u1", (0, 0, 0), "")[0][1]), (1.0, partial))
     assert lines(timeline, 1.0) == [Line("u1", 0.8, YOU, "", "Hel", False, False)]
+    failed = {"type": "conversation.item.input_audio_transcription.failed", "item_id": "u1"}
+    timeline.observe(parse_event(failed, received_at_s=1.5))
+    assert lines(timeline, 1.5) == [Line("u1", 0.8, YOU, "Hel", "", False, True)]
     timeline = timeline_of(created(2.7, "r1"), audio(3.0, "r1", 500), words(3.0, "r1", "One two."))
     assert lines(timeline, 2.9) == [Line("r1", 2.7, ASSISTANT, "", "One two.", False, False)]
     assert lines(timeline, 3.4) == [Line("r1", 2.7, ASSISTANT, "One", " two.", False, False)]

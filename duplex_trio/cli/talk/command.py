@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import attrs
+import structlog
 import trio
 from rich.console import Console
 
@@ -85,11 +88,10 @@ def run(args: argparse.Namespace) -> int:
         CommandError: a recording, the server, a model or a device is not as it has to be.
         ModelReferenceError: a model is not there.
     """
-    options = _options(args)
+    options = talk_options(args)
     out = _out_folder(args.out)
     console = Console()
-    with (out / "talk.log").open("w", encoding="utf-8") as log:
-        configure_logging("info", stream=log)
+    with logging_to(out / "talk.log"):
         view = choose_view(console, silent=args.quiet or args.json)
         try:
             result = trio.run(partial(run_talk, options, view))
@@ -104,7 +106,12 @@ def run(args: argparse.Namespace) -> int:
     return 0 if result.complete else 1
 
 
-def _options(args: argparse.Namespace) -> TalkOptions:
+def talk_options(args: argparse.Namespace) -> TalkOptions:
+    """The options as a conversation takes them, with the recordings read.
+
+    Raises:
+        CommandError: they do not go together, or a recording cannot be read.
+    """
     models = {"llm": args.llm, "asr": args.asr, "tts": args.tts}
     if args.mic and args.wav:
         raise CommandError("--mic and recordings exclude each other")
@@ -141,6 +148,22 @@ def load_utterances(paths: Sequence[Path]) -> list[Utterance]:
         ]
     except ValueError as error:
         raise CommandError(str(error)) from None
+
+
+@contextmanager
+def logging_to(path: Path) -> Iterator[None]:
+    """Write the log of everything in the process to a file for the block, where it does not disturb the view."""
+    root = logging.getLogger()
+    handlers, level, config = root.handlers[:], root.level, structlog.get_config()
+    with path.open("w", encoding="utf-8", buffering=1) as stream:
+        configure_logging("info", stream=stream)
+        # A logger that kept its output would write to the closed file after the block.
+        structlog.configure(cache_logger_on_first_use=False)
+        try:
+            yield
+        finally:
+            root.handlers[:], root.level = handlers, level
+            structlog.configure(**config)
 
 
 def explained(error: BaseException, *, log: Path) -> BaseException:

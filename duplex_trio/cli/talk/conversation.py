@@ -26,7 +26,7 @@ class TalkOptions:
 
     Attributes:
         utterances: recordings to say; none means a live microphone.
-        barge_in_after_s: see `Scenario`.
+        barge_in_after_s, patience_s: see `Scenario`.
         url: of a server; without one a server is started.
         models: references by stage name for the server that is started.
         instructions, voice: of the session.
@@ -35,6 +35,7 @@ class TalkOptions:
 
     utterances: Sequence[Utterance] = ()
     barge_in_after_s: float | None = 1.0
+    patience_s: float = 60.0
     url: str | None = None
     models: Mapping[str, str | None] = field(factory=dict)
     instructions: str | None = None

@@ -83,7 +83,11 @@ async def _converse(
     async with DuplexClient(url, config=config, api_key=options.api_key, connect=connect) as client:
         timeline = Timeline()
         if sounddevice is None:
-            scenario = Scenario(options.utterances, barge_in_after_s=options.barge_in_after_s)
+            scenario = Scenario(
+                options.utterances,
+                barge_in_after_s=options.barge_in_after_s,
+                patience_s=options.patience_s,
+            )
             conversation = Conversation(client, timeline)
             microphone: Microphone = ScenarioMicrophone(scenario, timeline)
             await _run_conversation(conversation, microphone, view)

@@ -27,6 +27,8 @@ from duplex_trio.clients.events import (
 )
 from duplex_trio.clients.playback import PlaybackCursor
 
+_COMMITTED = "input_audio_buffer.committed"
+_TRANSCRIPT_FAILED = "conversation.item.input_audio_transcription.failed"
 _SPEAKING_MS_PER_CHAR = 65.0
 """Pace of ordinary English speech; used only for words whose sound has not arrived in full."""
 
@@ -154,7 +156,7 @@ class Timeline:
                 self.errors.append(event)
             case SpeechStarted() | SpeechStopped() | InputTranscript() | InputTranscriptDelta():
                 self._turn(event)
-            case _ if event.type == "input_audio_buffer.committed":
+            case _ if event.type in (_COMMITTED, _TRANSCRIPT_FAILED):
                 self._turn(event)
             case _ if event.response_id is not None and event.type.startswith("response."):
                 self._answer(event, event.response_id)
@@ -188,6 +190,8 @@ class Timeline:
                 turn.partial += event.text
             case InputTranscript():
                 turn.transcribed_s, turn.transcript = event.received_at_s, event.text
+            case _ if event.type == _TRANSCRIPT_FAILED:
+                turn.transcript = turn.partial
             case _:
                 turn.committed_s = event.received_at_s
 

@@ -85,11 +85,9 @@ class LineView(View):
         self._console.print(f"{escape(what)} ...", highlight=False)
 
     def show(self, lines: Sequence[Line], levels: Sequence[tuple[str, Pcm]]) -> None:
-        """Print the lines that became final, in order."""
+        """Print the lines that became final."""
         for line in lines:
-            if not line.final:
-                return
-            if line.key not in self._printed:
+            if line.final and line.key not in self._printed:
                 self._printed.add(line.key)
                 self._console.print(line_text(line))
 
