@@ -204,7 +204,7 @@ class SessionActor:
 
     def _speech_ended(self, work: SpeechEndedWork) -> None:
         core, state = self._core, self._core.state
-        if work.seq < core.input_floor or work.end <= state.timeline.start:
+        if work.seq < core.input_floor or work.end <= state.timeline.committed:
             return
         turn = core.prepared
         core.prepared = None

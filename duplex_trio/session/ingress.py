@@ -91,7 +91,7 @@ class SessionIngress:
         if self._decoder is not None:
             tail = self._decoder.flush()
             if len(tail):
-                self._core.state.timeline.append(tail, self._core.now_s)
+                self._core.state.timeline.append(tail, self._core.now_s, tail=True)
 
     def restart(self) -> None:
         """Sound up to here was committed or dropped: detection starts anew behind it."""

@@ -196,6 +196,7 @@ class TurnFlow:
                     event_id=core.state.new_id("event_"),
                 )
                 core.emit([listen])
+                response.listened = True
                 await core.egress.put_media(response.end_marker())
             case TurnEnd():
                 response.finish_reason = result.finish_reason

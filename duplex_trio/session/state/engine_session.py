@@ -184,17 +184,22 @@ class DuplexEngineSession:
         """
         cursor = response.cursor
         if self.acks_playback:
-            return cursor.committed_ms
+            return cursor.heard_ms
         played = max(0.0, cursor.sent_ms - max(0.0, (response.play_end_s - now_s) * 1000))
         return played if cursor.hard_cap_ms is None else min(played, cursor.hard_cap_ms)
 
     def complete_response(self, response: Response, now_s: float) -> list[DuplexEvent]:
         """The model has said everything and all of it was sent."""
-        details = StatusDetails(type="completed")
+        details: StatusDetails | None = StatusDetails(type="completed")
         status: FinalStatus = "completed"
-        if response.finish_reason == "length":
+        if response.listened:
+            details = None
+        elif response.finish_reason == "length":
             status, details = "incomplete", StatusDetails(type="incomplete", reason="max_output_tokens")
-        return self._close(response, status, details, response.text, now_s)
+        shown_text = response.text
+        if response.cursor.hard_cap_ms is not None:
+            shown_text = response.heard_text(self.heard_ms(response, now_s))
+        return self._close(response, status, details, shown_text, now_s)
 
     def fail_response(self, response: Response, error: RealtimeError, now_s: float) -> list[DuplexEvent]:
         """The response ends because something failed."""
@@ -254,7 +259,10 @@ class DuplexEngineSession:
 
     def credit_heard(self, response: Response) -> bool:
         """Let history follow a new playback position of an ended response; true if its item changed."""
-        return response.status is not None and self._credit(response, response.cursor.committed_ms)
+        cursor = response.cursor
+        if response.status is None or not (self.acks_playback or cursor.hard_cap_ms is not None):
+            return False
+        return self._credit(response, cursor.heard_ms)
 
     # ------------------------------------------------------------------ inner workings
 
@@ -269,7 +277,7 @@ class DuplexEngineSession:
         self,
         response: Response,
         status: FinalStatus,
-        details: StatusDetails,
+        details: StatusDetails | None,
         shown_text: str,
         now_s: float,
         *,

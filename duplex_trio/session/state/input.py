@@ -85,9 +85,10 @@ def commit_audio(
         empty: the sound is known to hold no speech, so no transcript will come.
 
     Raises:
-        RealtimeError: `input_audio_buffer_commit_empty` when nothing was appended since the last commit.
+        RealtimeError: `input_audio_buffer_commit_empty` when nothing was appended since the last commit and
+            the commit does not say itself that there is no speech.
     """
-    if session.timeline.appended_since_commit <= 0:
+    if end <= session.timeline.committed and not empty:
         raise RealtimeError(
             "input_audio_buffer_commit_empty",
             "nothing was appended to the input audio buffer since the last commit",

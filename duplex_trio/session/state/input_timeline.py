@@ -27,25 +27,36 @@ class InputTimeline:
     Args:
         sample_rate_hz: rate of the samples.
         bytes_max: most bytes held (float32); an append that would exceed it is refused.
+
+    Attributes:
+        start: position of the first sample held.
+        end: position behind the last one.
+        committed: position behind what was committed or cleared; sound that was only trimmed does not count.
     """
 
     sample_rate_hz: int
     bytes_max: int
     start: int = 0
     end: int = 0
-    appended_since_commit: int = 0
+    committed: int = 0
     _chunks: deque[Pcm] = field(factory=deque)
     _arrivals: deque[tuple[int, float]] = field(factory=deque)
 
-    def append(self, pcm: Pcm, now_s: float) -> None:
+    def append(self, pcm: Pcm, now_s: float, *, tail: bool = False) -> None:
         """Add sound at the end.
+
+        Args:
+            pcm: the sound.
+            now_s: when it arrived.
+            tail: it is the rest of sound that was taken before, such as the last milliseconds that a
+                resampler held, and is taken in any case.
 
         Raises:
             RealtimeError: `input_backpressure` when the line would hold more than `bytes_max`; nothing is
             added then.
         """
         held = (self.end - self.start) * BYTES_PER_SAMPLE
-        if held + pcm.nbytes > self.bytes_max:
+        if held + pcm.nbytes > self.bytes_max and not tail:
             raise RealtimeError(
                 code="input_backpressure",
                 message=f"{held} bytes of uncommitted audio are buffered; the limit is {self.bytes_max}",
@@ -55,7 +66,6 @@ class InputTimeline:
             return
         self._chunks.append(pcm)
         self.end += len(pcm)
-        self.appended_since_commit += len(pcm)
         self._arrivals.append((self.end, now_s))
         if len(self._arrivals) > _ARRIVALS_MAX:
             self._arrivals.popleft()
@@ -89,13 +99,12 @@ class InputTimeline:
             self.start += taken
             if taken < len(first):
                 self._chunks.appendleft(first[taken:])
-        self.appended_since_commit = self.end - end if end < self.end else 0
+        self.committed = max(self.committed, min(end, self.end))
 
     def clear(self) -> None:
         """Forget everything that is held."""
         self._chunks.clear()
-        self.start = self.end
-        self.appended_since_commit = 0
+        self.start = self.committed = self.end
 
     def arrival_s(self, position: int) -> float | None:
         """When the sample before `position` arrived, if that is still known."""

@@ -58,6 +58,11 @@ class PlaybackCursor:
         self.committed_ms = self.hard_cap_ms
 
     @property
+    def heard_ms(self) -> float:
+        """What counts as heard by the client's word. Sound that was never sent was not heard, whatever it says."""
+        return min(self.committed_ms, self.sent_ms)
+
+    @property
     def total_ms(self) -> float:
         """All the sound there is of the response."""
         return max(self.sent_ms, self.generated_ms)

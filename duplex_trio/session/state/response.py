@@ -67,7 +67,11 @@ NewId = Callable[[str], str]
 
 @define(eq=False, kw_only=True)
 class Response:
-    """One response. `sent_text` is the text whose sound (or which itself) has been handed to the client."""
+    """One response.
+
+    `sent_text` is the text whose sound (or which itself) has been handed to the client; `listened` says that
+    the model chose to listen instead of going on.
+    """
 
     response_id: str
     item_id: str
@@ -90,6 +94,7 @@ class Response:
     status: FinalStatus | None = None
     finish_reason: str = "stop"
     spoke: bool = False
+    listened: bool = False
     cleared: bool = False
     play_end_s: float = float("-inf")
     stage_metrics: Mapping[str, Mapping[str, Any]] = field(factory=dict)
@@ -149,6 +154,12 @@ class Response:
             sample_rate_hz: rate of `pcm`.
             text: what `pcm` says, with its leading space if it continues a sentence.
         """
+        begin_ms = self.cursor.generated_ms
+        self.text += text
+        # The mark stands before any of the sound is sent: a response cut inside this stretch was heard up to
+        # a place on the way to it.
+        self.cursor.generate(len(pcm) * 1000 / sample_rate_hz)
+        self.marks.append(TextMark(len(self.text), self.cursor.generated_ms))
         if not self.spoke:
             self.spoke = True
             yield self._entry(
@@ -158,31 +169,28 @@ class Response:
                     **self._scope(),
                 )
             )
-        self.text += text
-        step = max(1, sample_rate_hz * DELTA_MS // 1000)
         pending_text = text
+        step = max(1, sample_rate_hz * DELTA_MS // 1000)
         for begin in range(0, len(pcm), step):
             piece = pcm[begin : begin + step]
-            duration_ms = len(piece) * 1000 / sample_rate_hz
-            self.cursor.generate(duration_ms)
             data = self.encoder.feed(piece)
-            self._held_ms += duration_ms
+            self._held_ms += len(piece) * 1000 / sample_rate_hz
             if not data:
                 continue
-            yield self._audio_entry(data, self._held_ms)
+            so_far_ms = begin_ms + (begin + len(piece)) * 1000 / sample_rate_hz
+            yield self._audio_entry(data, self._held_ms, so_far_ms)
             self._held_ms = 0.0
             if pending_text:
                 yield self._transcript_entry(pending_text)
                 pending_text = ""
         if pending_text:
             yield self._transcript_entry(pending_text)
-        self.marks.append(TextMark(len(self.text), self.cursor.generated_ms))
 
     def sound_tail(self) -> Iterator[MediaEntry]:
         """What the encoder still holds (at most some 20 ms), once the sound is complete."""
         data = self.encoder.flush()
         if data:
-            yield self._audio_entry(data, self._held_ms)
+            yield self._audio_entry(data, self._held_ms, self.cursor.generated_ms)
             self._held_ms = 0.0
 
     def written(self, text: str) -> Iterator[MediaEntry]:
@@ -215,6 +223,9 @@ class Response:
     ) -> list[DuplexEvent]:
         """The block of events that ends the response, the only time it is asked for.
 
+        What was never begun is not said to be done: a response that is cut before it said anything has no
+        `done` of sound, transcript or text.
+
         Args:
             status: how it ended.
             details: the reason, in OpenAI's terms.
@@ -226,12 +237,13 @@ class Response:
         full = self.sent_text
         part: ContentPart = AudioContentPart(transcript=full) if self.speaks else TextContentPart(text=full)
         events: list[DuplexEvent] = []
-        if self.speaks and self.spoke:
+        if self.speaks and (full or self.cursor.sent_ms > 0):
             events.append(ResponseOutputAudioDone(event_id=self._event_id(), **self._scope()))
+        if self.speaks and full:
             events.append(
                 ResponseOutputAudioTranscriptDone(event_id=self._event_id(), transcript=full, **self._scope())
             )
-        elif not self.speaks:
+        if full and not self.speaks:
             events.append(ResponseOutputTextDone(event_id=self._event_id(), text=full, **self._scope()))
         item = self.final_item(shown_text)
         events += [
@@ -285,7 +297,7 @@ class Response:
         events.append(RateLimitsUpdated(event_id=self._event_id()))
         return events
 
-    def _audio_entry(self, data: bytes, duration_ms: float) -> MediaEntry:
+    def _audio_entry(self, data: bytes, duration_ms: float, so_far_ms: float) -> MediaEntry:
         event = ResponseOutputAudioDelta(
             event_id=self._event_id(),
             delta=data,
@@ -293,7 +305,7 @@ class Response:
                 epoch=self.epoch,
                 format=self.encoder.format.encoding,
                 sample_rate_hz=self.encoder.format.sample_rate_hz,
-                audio_duration_ms=round(self.cursor.generated_ms),
+                audio_duration_ms=round(so_far_ms),
             ),
             **self._scope(),
         )
