@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from duplex_trio.cli.talk.latency import (
+    END_OF_TURN,
     FIRST_CLAUSE,
     PARTS,
     RECOGNITION,
     SYNTHESIS,
     TRANSPORT,
-    TURN_END,
     answer_progress,
     exchanges,
     said_by_turns,
@@ -127,7 +127,7 @@ def test_an_interrupted_conversation_is_accounted_for() -> None:
     ("figures", "expected"),
     [
         # Without figures of the server: the times of its events.
-        ({}, {TURN_END: 600, RECOGNITION: 100, FIRST_CLAUSE: 300, SYNTHESIS: 0, TRANSPORT: 0}),
+        ({}, {END_OF_TURN: 600, RECOGNITION: 100, FIRST_CLAUSE: 300, SYNTHESIS: 0, TRANSPORT: 0}),
         (
             {
                 "request_metrics": {
@@ -138,7 +138,7 @@ def test_an_interrupted_conversation_is_accounted_for() -> None:
                 },
                 "stage_metrics": {"0": {"first_input_ms": 0}, "2": {"first_input_ms": 300}},
             },
-            {TURN_END: 550, RECOGNITION: 100, FIRST_CLAUSE: 210, SYNTHESIS: 90, TRANSPORT: 50},
+            {END_OF_TURN: 550, RECOGNITION: 100, FIRST_CLAUSE: 210, SYNTHESIS: 90, TRANSPORT: 50},
         ),
         # An answer that was begun before the turn had ended: what was ready in time took no time.
         (
@@ -151,16 +151,16 @@ def test_an_interrupted_conversation_is_accounted_for() -> None:
                 },
                 "stage_metrics": {"2": {"first_input_ms": 300}},
             },
-            {TURN_END: 600, RECOGNITION: 0, FIRST_CLAUSE: 0, SYNTHESIS: 40, TRANSPORT: 360},
+            {END_OF_TURN: 600, RECOGNITION: 0, FIRST_CLAUSE: 0, SYNTHESIS: 40, TRANSPORT: 360},
         ),
         # A server that sees the end of speech earlier than the user's own recording says.
         (
             {"request_metrics": {"speech_end_to_commit_ms": 700, "speech_end_to_first_audio_ms": 1200}},
-            {TURN_END: 700, RECOGNITION: 0, FIRST_CLAUSE: 0, SYNTHESIS: 300, TRANSPORT: 0},
+            {END_OF_TURN: 700, RECOGNITION: 0, FIRST_CLAUSE: 0, SYNTHESIS: 300, TRANSPORT: 0},
         ),
         (
             {"request_metrics": {"speech_end_to_commit_ms": "x", "speech_end_to_first_audio_ms": None}},
-            {TURN_END: 600, RECOGNITION: 100, FIRST_CLAUSE: 300, SYNTHESIS: 0, TRANSPORT: 0},
+            {END_OF_TURN: 600, RECOGNITION: 100, FIRST_CLAUSE: 300, SYNTHESIS: 0, TRANSPORT: 0},
         ),
     ],
 )

@@ -87,18 +87,8 @@ def test_the_summary_has_the_words_the_figures_and_the_files(terminal: bool) -> 
     view.show([YOU_FINAL], [])
     view.summary("A title", [exchange(), exchange(answered=False)], [Path("out/talk.wav")])
     shown = output(target)
-    for text in (
-        "A title",
-        "Hello there.",
-        "I am",
-        "✂",
-        "880 ms",
-        "recognition 100 ms",
-        "210 ms",
-        "no answer",
-    ):
+    for text in ("A title", "Hello there.", "880", "500", "100", "250", "210", "no answer"):
         assert text in shown
-    assert "transport" not in shown
     assert "out/talk.wav" in shown
 
 

@@ -17,14 +17,14 @@ from attrs import frozen
 from duplex_trio.cli.talk.scenario import AnswerProgress, Said
 from duplex_trio.cli.talk.timeline import Answer, Timeline, UserTurn
 
-TURN_END, RECOGNITION, FIRST_CLAUSE, SYNTHESIS, TRANSPORT = (
+END_OF_TURN, RECOGNITION, FIRST_CLAUSE, SYNTHESIS, TRANSPORT = (
     "end of turn",
     "recognition",
     "first clause",
     "synthesis",
     "transport",
 )
-PARTS = (TURN_END, RECOGNITION, FIRST_CLAUSE, SYNTHESIS, TRANSPORT)
+PARTS = (END_OF_TURN, RECOGNITION, FIRST_CLAUSE, SYNTHESIS, TRANSPORT)
 """The parts of a wait, in order: silence that ends the turn (VAD hang-over), recognition, language model up
 to its first clause, synthesis of that clause, and whatever lies between the server and the ear."""
 

@@ -32,7 +32,7 @@ _FONT_PT = 9.5
 _LINE_IN, _BOX_IN, _GAP_IN = _FONT_PT * 1.35 / 72, 0.16, 0.12
 _CHARS_PER_IN = 12.0
 """Characters of that font that fit into an inch, with a little to spare."""
-_CHARS_MIN, _CHARS_MAX, _LINES_MAX = 16, 52, 7
+_CHARS_MIN, _CHARS_WANTED, _CHARS_MAX, _LINES_MAX = 14, 44, 88, 7
 
 
 @frozen
@@ -111,16 +111,20 @@ def _lane_in(words: Sequence[_Words]) -> float:
 
 def _laid_out(texts: Iterable[tuple[float, str]], length_s: float) -> list[_Words]:
     """Wrap each text into the room before the next one."""
-    inches_per_s = (_WIDTH_IN - _LEFT_IN - _RIGHT_IN) / length_s
+    per_char_s = length_s / (_WIDTH_IN - _LEFT_IN - _RIGHT_IN) / _CHARS_PER_IN
+    margin_s = 2.2 * _BOX_IN * _CHARS_PER_IN * per_char_s
     ordered = sorted(texts)
-    found = []
+    found: list[_Words] = []
+    free_s = 0.0
     for index, (start_s, text) in enumerate(ordered):
-        end_s = ordered[index + 1][0] if index + 1 < len(ordered) else length_s
-        room_in = (end_s - start_s) * inches_per_s - 0.35
-        chars = max(_CHARS_MIN, min(_CHARS_MAX, int(room_in * _CHARS_PER_IN)))
-        shown = textwrap.shorten(text, chars * _LINES_MAX, placeholder=" …”")
-        latest_s = length_s - (min(len(shown), chars) / _CHARS_PER_IN + 0.35) / inches_per_s
-        found.append(_Words(max(0.0, min(start_s, latest_s)), textwrap.fill(shown, chars)))
+        end_s = (ordered[index + 1][0] if index + 1 < len(ordered) else length_s) - margin_s
+        # A text that would become a narrow column begins earlier, where there is room.
+        wanted = min(len(text), _CHARS_WANTED)
+        start_s = max(0.0, min(start_s, max(free_s, end_s - wanted * per_char_s)))
+        chars = max(_CHARS_MIN, min(_CHARS_MAX, int((end_s - start_s) / per_char_s)))
+        shown = textwrap.fill(textwrap.shorten(text, chars * _LINES_MAX, placeholder=" …”"), chars)
+        found.append(_Words(start_s, shown))
+        free_s = start_s + max(map(len, shown.split("\n"))) * per_char_s + margin_s
     return found
 
 
@@ -131,7 +135,7 @@ def _answers(exchanges: Sequence[Exchange], begin_s: float) -> Iterable[tuple[fl
             heard = exchange.heard_text.strip()
             yield (
                 start_s,
-                _quoted(f"{heard} …" if exchange.was_cut else heard or exchange.answer_text.strip()),
+                _quoted(f"{heard}…" if exchange.was_cut else heard or exchange.answer_text.strip()),
             )
 
 

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.markup import escape
-from rich.padding import Padding
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
@@ -25,6 +25,13 @@ from duplex_trio.protocol.duplex.audio import Pcm
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _STYLES = {YOU: "cyan", "assistant": "green"}
+_HEADINGS = dict(
+    zip(
+        PARTS,
+        ("end of\nturn", "recog-\nnition", "first\nclause", "synth-\nesis", "trans-\nport"),
+        strict=True,
+    )
+)
 LEVELS_SHOWN = 56
 """Columns of a level meter, a tenth of a second each."""
 
@@ -177,48 +184,43 @@ def line_text(line: Line) -> RenderableType:
 
 
 def print_summary(console: Console, title: str, exchanges: Sequence[Exchange], files: Sequence[Path]) -> None:
-    """The table of figures, the meaning of its columns, and the paths."""
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold", pad_edge=False)
-    for heading, justify in (
-        ("you said", "left"),
-        ("the assistant", "left"),
-        ("wait", "right"),
-        ("of which", "left"),
-    ):
-        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
-    table.add_column("interrupt to silence", justify="right")
+    """The table of figures, and the paths."""
+    table = Table(
+        title=title,
+        caption="in ms; the wait is from your last sound to the first one of the answer",
+        caption_justify="left",
+        padding=(0, 1, 0, 0),
+        title_justify="left",
+        title_style="bold",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    table.add_column("you said")
+    table.add_column("wait", justify="right", style="bold", no_wrap=True)
+    for name in PARTS:
+        table.add_column(_HEADINGS[name], justify="right", style="dim", no_wrap=True)
+    table.add_column("interrupt\nto silence", justify="right", style="bold", no_wrap=True)
     for exchange in exchanges:
-        table.add_row(
-            Text(exchange.transcript or "(nothing recognised)", style="cyan"),
-            _answer_cell(exchange),
-            _ms(exchange.wait.total_ms if exchange.wait else None),
-            _parts(exchange),
-            _ms(exchange.interruption.total_ms if exchange.interruption else None),
-        )
+        table.add_row(*_figures(exchange))
     console.print()
     console.print(table)
     for path in files:
-        console.print(Padding(Text(str(path)), (0, 0, 0, 2)), soft_wrap=True)
+        console.print(Text(str(path)), soft_wrap=True)
 
 
-def _answer_cell(exchange: Exchange) -> Text:
+def _figures(exchange: Exchange) -> list[Text]:
+    said = Text(exchange.transcript or "(nothing recognised)", style=_STYLES[YOU])
     if not exchange.answered:
-        return Text("no answer", style="bold red")
-    cell = Text(exchange.heard_text.strip() or exchange.answer_text.strip())
-    if exchange.was_cut:
-        cell.append(" ✂ interrupted", style="red")
-    return cell
+        waits = [Text("no answer", style="bold red"), *(Text() for _ in PARTS)]
+    elif exchange.wait is None:
+        waits = [Text("-"), *(Text() for _ in PARTS)]
+    else:
+        waits = [_ms(value) for value in (exchange.wait.total_ms, *(exchange.wait.parts[n] for n in PARTS))]
+    return [said, *waits, _ms(exchange.interruption.total_ms) if exchange.interruption else Text("-")]
 
 
-def _parts(exchange: Exchange) -> str:
-    if exchange.wait is None:
-        return ""
-    shown = ((name, exchange.wait.parts[name]) for name in PARTS)
-    return "\n".join(f"{name} {value:.0f} ms" for name, value in shown if value >= 0.5)
-
-
-def _ms(value: float | None) -> str:
-    return "-" if value is None else f"{value:.0f} ms"
+def _ms(value: float) -> Text:
+    return Text(f"{value:.0f}")
 
 
 def _spaced(text: str) -> str:
