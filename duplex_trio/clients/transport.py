@@ -98,7 +98,7 @@ def connection_error(url: str, error: BaseException) -> BaseException:
         if isinstance(leaf, DuplexConnectionError):
             return leaf
         if isinstance(leaf, OSError):
-            return DuplexConnectionError(f"cannot connect to {url}: {leaf}")
+            return DuplexConnectionError(f"cannot connect to {_without_query(url)}: {leaf}")
     return error
 
 
@@ -114,5 +114,9 @@ def _refusal(url: str, refused: trio_websocket.ConnectionRejected) -> DuplexConn
     body = (refused.body or b"").decode("utf-8", "replace").strip()
     hint = {401: "an API key is needed, or this one is wrong", 404: "there is no such route"}
     reason = hint.get(refused.status_code, body[:200])
-    text = f"{url} refused the connection with HTTP status {refused.status_code}"
+    text = f"{_without_query(url)} refused the connection with HTTP status {refused.status_code}"
     return DuplexConnectionError(f"{text}: {reason}" if reason else text, status=refused.status_code)
+
+
+def _without_query(url: str) -> str:
+    return url.partition("?")[0]
