@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+
 
 class CommandError(Exception):
-    """An expected failure of a command. `details` is further text for the terminal, such as a tool's last output."""
+    """An expected failure of a command.
 
-    def __init__(self, message: str, details: str = "") -> None:
+    `details` is further text for the terminal, such as a tool's last output; `status` is the exit status.
+    """
+
+    def __init__(self, message: str, details: str = "", status: int = 1) -> None:
         super().__init__(message)
         self.details = details
+        self.status = status

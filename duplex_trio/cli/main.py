@@ -17,11 +17,10 @@ from collections.abc import Iterator, Sequence
 
 from attrs import frozen
 
-from duplex_trio.cli.errors import CommandError
+from duplex_trio.cli.errors import INTERRUPTED, CommandError
 from duplex_trio.models.errors import ModelReferenceError
 
 _EXPECTED_ERRORS = (CommandError, ModelReferenceError)
-_INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 
 @frozen
@@ -46,7 +45,8 @@ class _ShowVersion(argparse.Action):
             version = importlib.metadata.version("duplex-trio")
         except importlib.metadata.PackageNotFoundError:
             version = "(run from its source folder, not installed)"
-        parser.exit(message=f"duplex-trio {version}\n")
+        print(f"duplex-trio {version}")
+        parser.exit()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -57,21 +57,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         status: int = args.run(args)
         sys.stdout.flush()
     except KeyboardInterrupt:
-        return _fail("Interrupted. Run the same command again to go on.", status=_INTERRUPTED)
+        return _fail(["Interrupted."], INTERRUPTED)
     except BrokenPipeError:
         # The reader of our output has gone, as in `duplex-trio models | head -1`; keep the interpreter's exit
         # quiet too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except _EXPECTED_ERRORS as error:
-        return _fail(*_messages(error))
+        return _fail(_messages(error), _status(error))
     except BaseExceptionGroup as group:
         leaves = list(_leaves(group))
         if all(isinstance(leaf, KeyboardInterrupt) for leaf in leaves):
-            return _fail("Interrupted.", status=_INTERRUPTED)
+            return _fail(["Interrupted."], INTERRUPTED)
         if not all(isinstance(leaf, _EXPECTED_ERRORS) for leaf in leaves):
             raise
-        return _fail(*(line for leaf in leaves for line in _messages(leaf)))
+        return _fail([line for leaf in leaves for line in _messages(leaf)], _status(leaves[0]))
     return status
 
 
@@ -104,7 +104,11 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]
             yield error
 
 
-def _fail(*lines: str, status: int = 1) -> int:
+def _status(error: BaseException) -> int:
+    return error.status if isinstance(error, CommandError) else 1
+
+
+def _fail(lines: list[str], status: int) -> int:
     for line in lines:
         print(line, file=sys.stderr)
     return status

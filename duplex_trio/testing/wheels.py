@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from attrs import define, field
 from packaging.utils import canonicalize_name
@@ -95,7 +96,7 @@ def serve_index(folder: Path) -> Iterator[PackageIndex]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            parts = self.path.strip("/").split("/")
+            parts = unquote(self.path).strip("/").split("/")
             if parts[0] == "simple" and len(parts) == 2:
                 self._list(parts[1])
             elif parts[0] == "files" and (folder / parts[1]).is_file():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import sys
 import time
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.filesize import decimal
 
+from duplex_trio.cli.errors import INTERRUPTED
 from duplex_trio.cli.install.environment import Environment, inspect_environment
 from duplex_trio.cli.install.execute import Installer
 from duplex_trio.cli.install.plan import (
@@ -90,11 +90,9 @@ def _install(installer: Installer, steps: list[Step]) -> None:
     installer.cache.remove_leftovers(time.time())
     try:
         installer.run(steps)
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
+    except KeyboardInterrupt as error:
         raise InstallError(
-            "The disk filled up. Free some space and run the command again; it goes on where it stopped."
+            "Interrupted. Run the same command again: it goes on where it stopped.", status=INTERRUPTED
         ) from error
 
 

