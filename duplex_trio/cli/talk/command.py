@@ -152,7 +152,8 @@ def load_utterances(paths: Sequence[Path]) -> list[Utterance]:
 
 @contextmanager
 def logging_to(path: Path) -> Iterator[None]:
-    """Write the log of everything in the process to a file for the block, where it does not disturb the view."""
+    """Write the log of everything in the process to a file for the block, where it does not disturb the
+    view."""
     root = logging.getLogger()
     handlers, level, config = root.handlers[:], root.level, structlog.get_config()
     with path.open("w", encoding="utf-8", buffering=1) as stream:

@@ -144,7 +144,7 @@ def _wait(timeline: Timeline, own: Said, answer: Answer | None, turns: Sequence[
     if answer is None or first_heard_s is None:
         return None
     total_ms = (first_heard_s - own.speech_end_s) * 1000
-    ends_ms = _server_ends_ms(answer) or _event_ends_ms(own, answer, turns)
+    ends_ms = _server_ends_ms(own, answer, turns) or _event_ends_ms(own, answer, turns)
     parts: dict[str, float] = {}
     done_ms = 0.0
     for name, end_ms in zip(PARTS, [*ends_ms, total_ms], strict=True):
@@ -155,8 +155,12 @@ def _wait(timeline: Timeline, own: Said, answer: Answer | None, turns: Sequence[
     return Wait(total_ms, parts)
 
 
-def _server_ends_ms(answer: Answer) -> list[float] | None:
-    """When the parts ended, in ms since the speech end as the server saw it; `None` unless it says so."""
+def _server_ends_ms(own: Said, answer: Answer, turns: Sequence[UserTurn]) -> list[float] | None:
+    """When the parts ended, in ms since the end of speech; `None` unless the server says so.
+
+    The server counts from the last sample that it took for speech. That is not quite where the recording's
+    speech ends, so its figures are moved to where its commit was seen here.
+    """
     figures = answer.request_metrics
     first_audio = _number(figures, "speech_end_to_first_audio_ms")
     commit = _number(figures, "speech_end_to_commit_ms")
@@ -168,7 +172,9 @@ def _server_ends_ms(answer: Answer) -> list[float] | None:
     clause = _number(answer.stage_metrics.get(last_stage, {}), "first_input_ms")
     recognised = commit if transcript is None else transcript
     worded = recognised if request is None or clause is None else request + clause
-    return [commit, recognised, worded, first_audio]
+    seen_s = turns[-1].committed_s if turns else None
+    shift = 0.0 if seen_s is None else (seen_s - own.speech_end_s) * 1000 - commit
+    return [end + shift for end in (commit, recognised, worded, first_audio)]
 
 
 def _event_ends_ms(own: Said, answer: Answer, turns: Sequence[UserTurn]) -> list[float]:
