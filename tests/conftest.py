@@ -1,10 +1,15 @@
-"""Fixtures that many test folders share: where the packaged models are."""
+"""Fixtures that many test folders share: where the packaged models are, and one engine for all tests."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from duplex_trio.stages.vllm import VllmConfig, VllmWorker
+from duplex_trio.stages.worker import StageWorker
+from duplex_trio.testing.keep_loaded import KeepLoaded
 
 
 @pytest.fixture(scope="session")
@@ -15,3 +20,14 @@ def llm_folder() -> Path:
     path = resolve_reference("smollm2-135m", "llm").path
     assert path is not None
     return path
+
+
+@pytest.fixture(scope="session")
+def llm_worker(llm_folder: Path) -> Iterator[StageWorker]:
+    """The packaged language model in a real engine, for one `ThreadStage` at a time.
+
+    The first stage that uses it loads it, in that stage's thread.
+    """
+    worker = VllmWorker(VllmConfig(model=str(llm_folder)))
+    yield KeepLoaded(worker)
+    worker.close()

@@ -87,16 +87,21 @@ class VllmWorker(StageWorker):
 
         Raises:
             EngineNotInstalledError: vLLM cannot be imported.
-            ValueError: vLLM refuses the settings or the model.
+            ValueError: vLLM refuses the settings or the model, or there is no chat template.
+            UnitRefused: the chat template refuses a plain greeting.
         """
         if self._engine is not None:
             return
         started_s = time.perf_counter()
         engine = self._engine = build_engine(self._config)
-        self._context_tokens = engine.model_config.max_model_len
-        self._defaults = engine.model_config.get_diff_sampling_param()
-        self._chat = ChatTokenizer(engine.get_tokenizer(), self._config.chat_template)
-        self._warm_up()
+        try:
+            self._context_tokens = engine.model_config.max_model_len
+            self._defaults = engine.model_config.get_diff_sampling_param()
+            self._chat = ChatTokenizer(engine.get_tokenizer(), self._config.chat_template)
+            self._warm_up()
+        except BaseException:
+            self.close()
+            raise
         seconds = round(time.perf_counter() - started_s, 1)
         log.info("stage.loaded", stage=self.name, model=self._config.model, seconds=seconds)
 

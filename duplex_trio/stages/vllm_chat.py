@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from duplex_trio.stages.units import ChatMessage
+from duplex_trio.stages.vllm_engine import prepare_process
 
 
 class ChatTokenizer:
@@ -49,6 +50,7 @@ class ChatTokenizer:
             OSError: there is no such model.
             ValueError: there is no template.
         """
+        prepare_process(model)
         from transformers import AutoTokenizer
 
         return cls(AutoTokenizer.from_pretrained(model, trust_remote_code=trust_remote_code), template)

@@ -38,7 +38,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "TORCH_CPP_LOG_LEVEL": "ERROR",
     "TOKENIZERS_PARALLELISM": "false",
 }
-"""Set before vLLM is imported, each unless it is set already."""
+"""Set before the libraries are imported, each unless it is set already."""
 
 
 class EngineNotInstalledError(ImportError):
@@ -100,7 +100,7 @@ def build_engine(config: VllmConfig) -> Any:
         EngineNotInstalledError: vLLM or something that it needs cannot be imported.
         ValueError: vLLM refuses the settings or the model.
     """
-    _prepare_process(config)
+    prepare_process(config.model)
     preload = os.environ.get("LD_PRELOAD")
     try:
         return _create(config)
@@ -159,6 +159,8 @@ def _engine_args(config: VllmConfig, *, cpu: bool) -> dict[str, Any]:
         "seed": config.seed,
         "tensor_parallel_size": config.tensor_parallel_size,
         "trust_remote_code": config.trust_remote_code,
+        # With whitespace free, a small model fills its answer with it.
+        "structured_outputs_config": {"backend": "xgrammar", "disable_any_whitespace": True},
         "disable_log_stats": True,
         "use_tqdm_on_load": False,
     }
@@ -171,14 +173,18 @@ def _engine_args(config: VllmConfig, *, cpu: bool) -> dict[str, Any]:
     return args | dict(config.engine_args)
 
 
-def _prepare_process(config: VllmConfig) -> None:
+def prepare_process(model: str) -> None:
+    """Quieten the libraries of a model and keep them off the network where it lies here. Idempotent.
+
+    To be called before transformers, torch or vllm is imported, because they read the environment once.
+    """
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    if Path(config.model).is_dir():
+    if Path(model).is_dir():
         os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    # Both libraries tell a newcomer about things that he cannot change.
+    # The libraries tell a newcomer about things that he cannot change.
     logging.getLogger("torch._library.triton").setLevel(logging.ERROR)
-    warnings.filterwarnings("ignore", module=r"(torch|vllm|transformers)(\..*)?$")
+    warnings.filterwarnings("ignore", module=r"(torch|vllm|transformers|xgrammar)(\..*)?$")
 
 
 def _restore(name: str, value: str | None) -> None:

@@ -1,0 +1,150 @@
+"""A worker that does what its units say, a sink that remembers, and units that hold the stage's thread.
+
+For tests of what carries a worker (`stages/run.py`): they decide when a step is entered and left, and see every call.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import trio
+from attrs import define, field
+
+from duplex_trio.stages.port import OutputSink, Stage, StageFailed, StageOutput, StageRequest
+from duplex_trio.stages.run import ThreadStage
+from duplex_trio.stages.worker import StageWorker, WorkerContext
+
+GUARD_S = 20
+"""A hang ends after this long; nothing is timed by it."""
+
+RunStage = Callable[..., AbstractAsyncContextManager[ThreadStage]]
+"""Takes a worker and options of `ThreadStage`; the stage runs inside of the context."""
+
+
+@define(eq=False)
+class Hold:
+    """A unit whose step says that it is being worked on and then waits to be let go."""
+
+    entered: threading.Event = field(factory=threading.Event)
+    leave: threading.Event = field(factory=threading.Event)
+
+    async def wait_entered(self) -> None:
+        """Wait on the Trio thread until the step is entered."""
+        assert await trio.to_thread.run_sync(self.entered.wait, GUARD_S)
+
+
+@define(eq=False)
+class Many:
+    """A unit that yields several outputs at once."""
+
+    values: list[Any]
+
+
+class ScriptWorker(StageWorker):
+    """Does one unit at a time as the unit says; `calls` is what it was asked for.
+
+    An exception as a unit is raised by `submit`. `on_load` and `on_close` are called in the middle of those.
+    """
+
+    def __init__(self) -> None:
+        self.name = "script"
+        self.calls: list[tuple[Any, ...]] = []
+        self.units: deque[tuple[str, Any, bool]] = deque()
+        self.on_load: Callable[[], None] = lambda: None
+        self.on_close: Callable[[], None] = lambda: None
+
+    def load(self) -> None:
+        """Note the call."""
+        self.calls.append(("load",))
+        self.on_load()
+
+    def open(self, request: StageRequest, context: WorkerContext) -> None:
+        """Note the call."""
+        self.calls.append(("open", request.request_id))
+
+    def submit(self, request_id: str, unit: Any, final: bool, context: WorkerContext) -> None:
+        """Queue the unit."""
+        if isinstance(unit, BaseException):
+            raise unit
+        self.units.append((request_id, unit, final))
+
+    def abort(self, request_ids: Sequence[str]) -> None:
+        """Note the call and drop the units."""
+        self.calls.append(("abort", *request_ids))
+        self.units = deque(entry for entry in self.units if entry[0] not in request_ids)
+
+    def step(self, context: WorkerContext) -> bool:
+        """Do the oldest unit whose request has an open window: emit it, or what it holds."""
+        ready = next((entry for entry in self.units if context.window_open(entry[0])), None)
+        if ready is None:
+            return False
+        self.units.remove(ready)
+        request_id, unit, final = ready
+        self.calls.append(("step", request_id, unit))
+        if isinstance(unit, Hold):
+            unit.entered.set()
+            assert unit.leave.wait(GUARD_S)
+        values = unit.values if isinstance(unit, Many) else [unit]
+        for index, value in enumerate(values):
+            last = final and index == len(values) - 1
+            context.emit(StageOutput(request_id=request_id, data=value, finished=last))
+        return any(context.window_open(entry[0]) for entry in self.units)
+
+    def close(self) -> None:
+        """Note the call."""
+        self.calls.append(("close",))
+        self.on_close()
+
+
+class Recorder(OutputSink):
+    """Keeps what is delivered, in order."""
+
+    def __init__(self) -> None:
+        self.received: list[StageOutput | StageFailed] = []
+        self._arrived = trio.lowlevel.ParkingLot()
+
+    @property
+    def data(self) -> list[Any]:
+        """The data of the outputs."""
+        return [output.data for output in self.received if isinstance(output, StageOutput)]
+
+    @property
+    def failure(self) -> StageFailed | None:
+        """The failure, if one was delivered."""
+        return next((output for output in self.received if isinstance(output, StageFailed)), None)
+
+    def deliver(self, output: StageOutput | StageFailed) -> None:
+        """Keep one output."""
+        self.received.append(output)
+        self._arrived.unpark_all()
+
+    async def wait_for(self, count: int) -> list[Any]:
+        """Wait until `count` outputs and failures came, and return the data."""
+        while len(self.received) < count:
+            await self._arrived.park()
+        return self.data
+
+
+class BrokenSink(OutputSink):
+    """Raises on every delivery."""
+
+    def deliver(self, output: StageOutput | StageFailed) -> None:
+        """Raise."""
+        raise RuntimeError("this consumer is broken")
+
+
+@asynccontextmanager
+async def held(stage: Stage) -> AsyncIterator[None]:
+    """Keep the stage's thread inside a step until the block ends."""
+    hold = Hold()
+    stream = stage.open(StageRequest(request_id="hold"), Recorder())
+    await stream.submit(hold)
+    await hold.wait_entered()
+    try:
+        yield
+    finally:
+        hold.leave.set()

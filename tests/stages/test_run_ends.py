@@ -1,0 +1,128 @@
+"""How a stage ends: it cannot load, it breaks, it is stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from duplex_trio.stages.port import StageFailed, StageRequest, StageStream
+from duplex_trio.stages.run import StageLoadError, ThreadStage, run_stage
+from duplex_trio.testing.stage_script import GUARD_S, Hold, Recorder, RunStage, ScriptWorker, held
+
+
+def fail_with(error: Exception) -> Callable[[], None]:
+    def fail() -> None:
+        raise error
+
+    return fail
+
+
+async def test_a_runtime_that_cannot_load_is_reported_and_closed() -> None:
+    worker = ScriptWorker()
+    worker.on_load = worker.on_close = fail_with(OSError("no weights"))
+    stage = ThreadStage(worker)
+    with (
+        trio.fail_after(GUARD_S),
+        pytest.raises(StageLoadError, match="'script' could not be loaded: no weights"),
+    ):
+        await run_stage(stage)
+    assert worker.calls == [("load",), ("close",)]
+    with pytest.raises(trio.BrokenResourceError):
+        stage.open(StageRequest(request_id="a"))
+
+
+class Panic(BaseException):
+    """As a native runtime raises it: not an `Exception`."""
+
+
+@pytest.mark.parametrize("error", [RuntimeError("out of memory"), Panic("out of memory")])
+async def test_a_runtime_that_breaks_fails_every_request_and_every_waiter(
+    running: RunStage, error: BaseException
+) -> None:
+    worker, sink = ScriptWorker(), Recorder()
+    refused = 0
+
+    async def submit(stream: StageStream) -> None:
+        nonlocal refused
+        with pytest.raises(trio.BrokenResourceError):
+            await stream.submit("unit")
+        refused += 1
+
+    async with running(worker, command_limit=5) as stage, trio.open_nursery() as nursery:
+        async with held(stage):
+            failing = stage.open(StageRequest(request_id="a"), sink)
+            channel = stage.open(StageRequest(request_id="b"))
+            aborted = stage.open(StageRequest(request_id="c"))
+            failing.submit_nowait(error)
+            for _ in range(3):  # the first waits for the thread, the others for room
+                nursery.start_soon(submit, channel)
+                await wait_all_tasks_blocked()
+            aborted.abort()
+        assert [output async for output in channel.outputs] == []
+        assert channel.failure == StageFailed(
+            request_id="b", code="engine_dead", message="stage 'script' died: out of memory"
+        )
+        await aborted.wait_released()
+        await sink.wait_for(1)
+        assert sink.failure is not None
+        assert sink.failure.code == "engine_dead"
+        assert not stage.alive
+        assert stage.statistics().failed_total == 3, "the two requests and the one that held the thread"
+        with pytest.raises(trio.BrokenResourceError):
+            stage.open(StageRequest(request_id="d"))
+    assert refused == 3
+    assert worker.calls[-1] == ("close",)
+
+
+async def test_stopping_waits_for_the_step_and_fails_what_is_left() -> None:
+    worker, sink, hold = ScriptWorker(), Recorder(), Hold()
+    stopped = trio.Event()
+    stage = ThreadStage(worker)
+
+    async def carry(task_status: trio.TaskStatus[trio.CancelScope]) -> None:
+        with trio.CancelScope() as scope:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(run_stage, stage)
+                task_status.started(scope)
+        stopped.set()
+
+    with trio.fail_after(GUARD_S):
+        async with trio.open_nursery() as nursery:
+            scope = await nursery.start(carry)
+            stream = stage.open(StageRequest(request_id="a"), sink)
+            await stream.submit(hold)
+            await hold.wait_entered()
+            scope.cancel()
+            await wait_all_tasks_blocked()
+            assert not stopped.is_set(), "the thread is still in its step"
+            assert ("close",) not in worker.calls
+            hold.leave.set()
+            await stopped.wait()
+    assert worker.calls[-1] == ("close",)
+    assert sink.failure is not None
+    assert sink.failure.code == "engine_dead"
+    await stream.wait_released()
+
+
+async def test_stopping_while_it_loads_waits_for_the_load() -> None:
+    worker, hold = ScriptWorker(), Hold()
+    worker.on_load = lambda: (hold.entered.set(), hold.leave.wait(GUARD_S))[0]
+    with trio.fail_after(GUARD_S):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run_stage, ThreadStage(worker))
+            await hold.wait_entered()
+            nursery.cancel_scope.cancel()
+            hold.leave.set()
+    assert worker.calls == [("load",), ("close",)]
+
+
+async def test_a_runtime_that_fails_to_close_does_not_harm_the_stop(running: RunStage) -> None:
+    worker, sink = ScriptWorker(), Recorder()
+    worker.on_close = fail_with(RuntimeError("stuck"))
+    async with running(worker) as stage:
+        await stage.open(StageRequest(request_id="a"), sink).submit("unit")
+        assert await sink.wait_for(1) == ["unit"]
+    assert worker.calls[-1] == ("close",)
