@@ -23,8 +23,6 @@ from duplex_trio.protocol.duplex import (
     Heartbeat,
     OverlapDecision,
     RealtimeError,
-    SessionClosed,
-    SessionExpired,
     SessionHeartbeatAck,
 )
 from duplex_trio.session.core import SessionCore, SessionEnd
@@ -106,8 +104,7 @@ class SessionControl:
                 f"Cancellation failed: response {command.response_id!r} is not active",
                 param="response_id",
             )
-        waiting = bool(core.work.statistics().current_buffer_used) or core.respond_when_done
-        if active is None and not waiting:
+        if active is None and not core.asked and not core.respond_when_done:
             raise RealtimeError("response_cancel_not_active", "Cancellation failed: no active response found")
         core.cancel_floor = seq
         if active is not None or core.respond_when_done:
@@ -128,22 +125,23 @@ class SessionControl:
         self.cancel("barge_in", first=dropped if not interrupted else dropped[:-1])
 
     def clear_output(self, command: ClearOutputAudio) -> None:
-        """`output_audio_buffer.clear`: stop the sound, and the response that makes it."""
+        """`output_audio_buffer.clear`: stop the sound of a response, and the response if it still makes it.
+
+        Raises:
+            RealtimeError: `response_not_active` when no recent response has the id that was given.
+        """
         core, state = self._core, self._core.state
         response = self._target(command.response_id)
-        if response is not None and response is state.active:
-            sent = response.cursor.sent_ms > 0
-            first = [] if sent else [state.cleared_event(response.response_id)]
+        if response is None:
+            core.emit([state.cleared_event(None)])
+        elif response is not state.last_response:
+            core.emit([state.stop_playing(response, core.now_s)])
+        elif response is state.active or response in state.unplayed(core.now_s):
+            named = response in state.unplayed(core.now_s)
+            first = [] if named else [state.cleared_event(response.response_id)]
             self.cancel("output_audio_buffer_clear", first=first)
-            return
-        playing = state.unplayed(core.now_s)
-        if response is not None and response not in playing:
+        else:
             core.emit([state.cleared_event(response.response_id)])
-            return
-        core.emit(
-            state.clear_playback(core.now_s)
-            or [state.cleared_event(response.response_id if response else None)]
-        )
 
     def _target(self, response_id: str | None) -> Response | None:
         state = self._core.state
@@ -176,7 +174,10 @@ class SessionControl:
         self._core.emit([SessionHeartbeatAck(event_id=state.new_id("event_"), session_id=state.session_id)])
 
     def fail_response(self, response: Response, error: RealtimeError) -> None:
-        """A response ends because something failed: the error first, then the closing block."""
+        """A response ends because something failed: the error first, then the closing block.
+
+        An answer that waited for its end is not given by itself; the next `response.create` gives it.
+        """
         core, state = self._core, self._core.state
         if response.status is not None:
             return
@@ -184,6 +185,7 @@ class SessionControl:
         report = ErrorEvent.from_error(error, event_id=state.new_id("event_"))
         core.emit([report, *state.fail_response(response, error, core.now_s)])
         core.counters.responses_failed += 1
+        core.respond_when_done = False
         core.log.warning(
             "response.failed", response_id=response.response_id, code=error.code, message=error.message
         )
@@ -197,27 +199,21 @@ class SessionControl:
         self.end(SessionEnd(reason, expired=True))
 
     def fail(self, error: RealtimeError) -> None:
-        """The session cannot go on."""
-        if not self._core.closing:
-            report = ErrorEvent.from_error(error, event_id=self._core.state.new_id("event_"))
-            self._core.emit([report])
-            self.end(SessionEnd(error.code, code=1011))
+        """The session cannot go on: the client is told why, a response in progress fails, the session ends."""
+        core, state = self._core, self._core.state
+        if core.end is not None:
+            return
+        if state.active is not None:
+            self.fail_response(state.active, error)
+        else:
+            core.emit([ErrorEvent.from_error(error, event_id=state.new_id("event_"))])
+        self.end(SessionEnd(error.code, code=1011))
 
     def end(self, end: SessionEnd) -> None:
         """End the session: cut the response, say goodbye once, and let the tasks go. Idempotent."""
         core, state = self._core, self._core.state
-        if core.closing:
+        if core.end is not None:
             return
         if state.active is not None or core.live_turns:
             self.cancel("session_closed")
-        state.state = "closing"
-        state.lease.mark_terminal(end.reason)
-        farewell: DuplexEvent = (
-            SessionExpired(event_id=state.new_id("event_"), session_id=state.session_id, reason=end.reason)
-            if end.expired
-            else SessionClosed(
-                event_id=state.new_id("event_"), session_id=state.session_id, reason=end.reason
-            )
-        )
-        core.emit([farewell])
         core.finish(end)

@@ -9,7 +9,13 @@ import trio
 from attrs import frozen
 
 from duplex_trio.plugin.plugin import DuplexModelPlugin
-from duplex_trio.protocol.duplex import DuplexEvent, ErrorEvent, RealtimeError
+from duplex_trio.protocol.duplex import (
+    DuplexEvent,
+    ErrorEvent,
+    RealtimeError,
+    SessionClosed,
+    SessionExpired,
+)
 from duplex_trio.session.counters import SessionCounters
 from duplex_trio.session.egress import Egress
 from duplex_trio.session.limits import SessionLimits
@@ -46,6 +52,7 @@ class SessionCore:
         live_turns: turns whose stage request is not released, by request id.
         prepared: the turn that was prepared ahead of the end of speech.
         command_seq: number of the last client command.
+        asked: how much of the work in line asks for a response.
         speaking: the turn that the latest response belongs to.
         transcribing: turns that owe the transcript of a committed user item, by item id.
         on_prepared_transcript: told what was said in a turn that was prepared ahead.
@@ -77,6 +84,7 @@ class SessionCore:
         self.on_prepared_transcript: Callable[[str], None] = _ignore
         self.transcribe_again: Callable[[Turn], None] = _ignore
         self.command_seq = 0
+        self.asked = 0
         self.cancel_floor = 0
         self.input_floor = 0
         self.respond_when_done = False
@@ -98,7 +106,12 @@ class SessionCore:
         return self.state.state != "open"
 
     def emit(self, events: Iterable[DuplexEvent]) -> None:
-        """Send events ahead of media. A client that no longer takes them ends the session."""
+        """Send events ahead of media; nothing once the session has said that it ends.
+
+        A client that no longer takes them ends the session.
+        """
+        if self.end is not None:
+            return
         try:
             for event in events:
                 self.egress.put(event)
@@ -114,12 +127,34 @@ class SessionCore:
         )
 
     def finish(self, end: SessionEnd, *, why: str | None = None) -> None:
-        """Let the session end; the first reason stands. What is queued for the client still goes out."""
-        if self.end is None:
-            self.end = end
-            self.log.info("session.ending", reason=end.reason, why=why)
-        self.state.state = "closing"
-        self.egress.finish()
+        """Let the session end; the first reason stands. What is queued for the client still goes out.
+
+        Nothing is sent behind the terminal event that this queues.
+        """
+        if self.end is not None:
+            return
+        self.end = end
+        self.log.info("session.ending", reason=end.reason, why=why)
+        state = self.state
+        state.state = "closing"
+        state.lease.mark_terminal(end.reason)
+        terminal = SessionExpired if end.expired else SessionClosed
+        farewell = terminal(event_id=state.new_id("event_"), session_id=state.session_id, reason=end.reason)
+        self.egress.finish(farewell)
+
+    def put_in_line(self, work: Work) -> None:
+        """Give work to the actor.
+
+        Raises:
+            trio.WouldBlock: too much waits already.
+        """
+        self.work.send_nowait(work)
+        self.asked += work.asks
+
+    async def wait_in_line(self, work: Work) -> None:
+        """Give work to the actor, waiting for room."""
+        self.asked += work.asks
+        await self.work.send(work)
 
     def touch(self) -> None:
         """Something happened that keeps the session alive."""

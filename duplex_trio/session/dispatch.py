@@ -47,6 +47,10 @@ class SessionDispatch:
             self._take(command, core.command_seq)
         except RealtimeError as error:
             core.refuse(error, command.event_id)
+        except Exception:
+            # The caller is the socket's reader, which serves this client alone but is no part of the session.
+            core.log.exception("session.crashed", command=command.type)
+            self._control.fail(RealtimeError("internal_error", "the session failed"))
 
     def _take(self, command: DuplexCommand, seq: int) -> None:
         control = self._control
@@ -78,7 +82,7 @@ class SessionDispatch:
             self._ingress.flush()
         work = CommandWork(command=command, seq=seq, audio_end=core.state.timeline.end)
         try:
-            core.work.send_nowait(work)
+            core.put_in_line(work)
         except trio.WouldBlock:
             raise RealtimeError(
                 "input_backpressure", f"{core.limits.pending_commands_max} commands are waiting already"

@@ -88,8 +88,9 @@ class Egress:
         self.queue.drop_response(response_id)
         self._room.unpark_all()
 
-    def finish(self) -> None:
-        """Let `run` return once the control lane is empty; media is not waited for."""
+    def finish(self, farewell: DuplexEvent) -> None:
+        """Queue the last event and let `run` return once it is sent; media is not waited for."""
+        self.queue.put_last(farewell)
         self._finishing = True
         self._wake.set()
 

@@ -19,7 +19,7 @@ from duplex_trio.protocol.duplex.audio import AudioInputDecoder, parse_format
 from duplex_trio.protocol.duplex.session import SemanticVad, ServerVad, TurnDetection
 from duplex_trio.session.control import SessionControl
 from duplex_trio.session.core import SessionCore
-from duplex_trio.session.state.agreement import LocalAgreement
+from duplex_trio.session.partials import PartialTranscripts
 from duplex_trio.session.state.endpointing import (
     Endpointer,
     EndpointEvent,
@@ -29,9 +29,9 @@ from duplex_trio.session.state.endpointing import (
     SpeechStarted,
     SpeechStopped,
 )
-from duplex_trio.session.state.input import input_item_id, speech_started, speech_stopped, transcript_delta
+from duplex_trio.session.state.input import speech_started, speech_stopped
 from duplex_trio.session.work import SpeechEndedWork
-from duplex_trio.stages.port import OutputSink, StageFailed, StageOutput, StageStream
+from duplex_trio.stages.port import StageStream
 from duplex_trio.stages.units import VadFrames, VadScores
 
 FRAME_SAMPLES = 512
@@ -222,8 +222,8 @@ class SessionIngress:
         self._speech_start = max(start, state.timeline.start)
         self._partials.reset()
         interrupts = state.interruptible(core.now_s)
-        core.emit(speech_started(state, start))
-        core.log.info("speech.started", at_ms=state.timeline.position_ms(start))
+        core.emit(speech_started(state, self._speech_start))
+        core.log.info("speech.started", at_ms=state.timeline.position_ms(self._speech_start))
         if interrupts:
             detection = state.config.turn_detection
             interrupt = (
@@ -240,8 +240,16 @@ class SessionIngress:
         detection = state.config.turn_detection
         if isinstance(detection, SemanticVad):
             self._endpointer.configure(self._params(detection))
-        work = SpeechEndedWork(begin=self._speech_start, end=end, speech_end=speech_end, seq=core.command_seq)
-        await core.work.send(work)
+        work = SpeechEndedWork(
+            begin=self._speech_start,
+            end=end,
+            speech_end=speech_end,
+            seq=core.command_seq,
+            asks=detection is not None and detection.create_response,
+        )
+        await core.wait_in_line(work)
+        # Until it is committed its sound must not be trimmed, and new speech must not take its item's id.
+        await work.done.wait()
 
     def _trim(self) -> None:
         timeline = self._core.state.timeline
@@ -272,66 +280,3 @@ class SessionIngress:
 class _Scores:
     generation: int
     probabilities: list[float]
-
-
-class PartialTranscripts(OutputSink):
-    """Transcripts of speech that goes on: one request on the recognition stage, one job in flight."""
-
-    def __init__(self, core: SessionCore) -> None:
-        self._core = core
-        self._stream: StageStream | None = None
-        self._agreement = LocalAgreement()
-        self._in_flight = False
-        self._item_id: str | None = None
-        self._last_position = 0
-        self._off = core.state.capabilities.partial_transcript_interval_ms <= 0
-
-    def maybe_request(self, begin: int, position: int) -> None:
-        """Ask for a transcript of [begin, position) if enough new sound has come since the last one."""
-        state = self._core.state
-        interval = state.capabilities.partial_transcript_interval_ms * state.timeline.sample_rate_hz // 1000
-        if self._off or self._in_flight or position - max(self._last_position, begin) < interval:
-            return
-        transcription = state.config.transcription or {}
-        forward = self._core.plugin.plan_partial(
-            state.timeline.read(begin, position), transcription.get("language")
-        )
-        if forward is None:
-            self._off = True
-            return
-        try:
-            if self._stream is None:
-                self._stream = self._core.port.open_listener(state.session_id, forward.stage_id, self)
-            self._stream.submit_nowait(forward.unit)
-        except trio.BrokenResourceError:
-            self._off = True
-            return
-        self._in_flight = True
-        self._item_id = input_item_id(state)
-        self._last_position = position
-        self._core.counters.partial_transcripts += 1
-
-    def deliver(self, output: StageOutput | StageFailed) -> None:
-        """A transcript arrived; what two in a row agree on is shown."""
-        self._in_flight = False
-        if isinstance(output, StageFailed):
-            self._off = True
-            self._core.log.warning("partial_transcripts.off", code=output.code, message=output.message)
-            return
-        state = self._core.state
-        text = self._core.plugin.partial_transcript(output)
-        if text is None or not state.speech_open or self._item_id != state.input_item_id:
-            return
-        new = self._agreement.update(text)
-        if new and self._item_id is not None and not self._core.closing:
-            self._core.emit(transcript_delta(state, self._item_id, new))
-
-    def reset(self) -> None:
-        """Other speech begins."""
-        self._agreement.reset()
-        self._last_position = 0
-
-    def close(self) -> None:
-        """End the request."""
-        if self._stream is not None:
-            self._stream.abort()

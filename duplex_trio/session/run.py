@@ -24,9 +24,7 @@ from duplex_trio.protocol.duplex import (
 from duplex_trio.protocol.duplex import (
     ConversationCreated,
     DuplexEvent,
-    ErrorEvent,
     RealtimeError,
-    SessionClosed,
     SessionCreated,
     SessionUpdated,
 )
@@ -40,6 +38,7 @@ from duplex_trio.session.egress import Egress
 from duplex_trio.session.handle import DuplexSessionHandle
 from duplex_trio.session.ingress import SessionIngress
 from duplex_trio.session.limits import SessionLimits
+from duplex_trio.session.opener import TurnOpener
 from duplex_trio.session.port import DuplexStagePort
 from duplex_trio.session.state.egress_queue import MediaEntry
 from duplex_trio.session.state.engine_session import DuplexEngineSession
@@ -77,9 +76,10 @@ class DuplexSessionRunner:
         self.core.egress.attachment = attachment
         self.flow = TurnFlow(self.core, self.control)
         updater = SessionUpdater(self.core, self._config_adopted)
-        self.actor = SessionActor(self.core, self.control, self.flow, updater)
-        self.ingress = SessionIngress(self.core, self.control, self.actor.prepare)
-        self.core.transcribe_again = self.actor.transcribe_again
+        opener = TurnOpener(self.core, self.control, self.flow)
+        self.actor = SessionActor(self.core, self.control, self.flow, opener, updater)
+        self.ingress = SessionIngress(self.core, self.control, opener.prepare)
+        self.core.transcribe_again = opener.transcribe_again
         self.core.on_prepared_transcript = self.ingress.note_prepared_transcript
         self.handle = DuplexSessionHandle(
             self.core, self.control, SessionDispatch(self.core, self.control, self.ingress)
@@ -101,15 +101,15 @@ class DuplexSessionRunner:
             except* Exception as group:
                 # The supervisor of the session: whatever broke in it stays in it.
                 core.log.exception("session.crashed", exc_info=group)
-                self._crashed(group)
+                self._attempt(
+                    lambda: self.control.fail(RealtimeError("internal_error", "the session failed"))
+                )
             finally:
-                if core.end is None:
-                    core.end = SessionEnd("server_shutdown", code=1001)
+                self._attempt(lambda: self.control.end(SessionEnd("server_shutdown", code=1001)))
                 with trio.move_on_after(GOODBYE_TIMEOUT_S, shield=True):
                     await self._say_goodbye()
         finally:
             core.state.state = "closed"
-            core.state.lease.mark_terminal(core.end.reason if core.end is not None else "closed")
             core.ended.set()
 
     async def _run_tasks(self) -> None:
@@ -187,33 +187,24 @@ class DuplexSessionRunner:
         events.append(ConversationCreated(event_id=state.new_id("event_"), conversation=conversation))
         return events
 
-    def _crashed(self, group: BaseExceptionGroup[Exception]) -> None:
-        core, state = self.core, self.core.state
-        if core.end is None:
-            core.end = SessionEnd("internal_error", code=1011)
-            error = RealtimeError("internal_error", "the session failed")
-            events: list[DuplexEvent] = [ErrorEvent.from_error(error, event_id=state.new_id("event_"))]
-            if state.active is not None:
-                events += state.fail_response(state.active, error, core.now_s)
-            core.emit(
-                [
-                    *events,
-                    SessionClosed(
-                        event_id=state.new_id("event_"), session_id=state.session_id, reason="internal_error"
-                    ),
-                ]
-            )
+    def _attempt(self, transition: Callable[[], None]) -> None:
+        """End a session whose ledgers may be what broke."""
+        try:
+            transition()
+        except Exception:
+            self.core.log.exception("session.end_failed")
+            self.core.finish(SessionEnd("internal_error", code=1011))
 
     async def _say_goodbye(self) -> None:
         core = self.core
         if core.egress.attachment is None:
             return
         assert core.end is not None
-        if core.end.reason == "server_shutdown" and not core.closing:
-            self.control.end(core.end)
-        core.egress.finish()
-        await core.egress.run()
         try:
+            await core.egress.run()
             await self._attachment.close(core.end.code, core.end.reason)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             core.log.debug("session.goodbye_unheard")
+        except Exception:
+            # What cannot be written may be what the session broke of; it must not end the others.
+            core.log.exception("session.goodbye_failed")

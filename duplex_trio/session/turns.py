@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import trio
 
-from duplex_trio.plugin.requests import TurnInput
+from duplex_trio.plugin.requests import TurnInput, TurnPlan
 from duplex_trio.plugin.results import (
     DeliveredOutput,
     ListenResult,
@@ -100,7 +100,7 @@ class TurnFlow:
         while turn.awaits & core.state.conversation.pending_transcripts:
             await core.transcripts_settled.park()
         turn.timing.opened_s = core.now_s
-        plan = core.plugin.plan_turn(self._input_of(turn))
+        plan = self._plan(turn)
         fence = DuplexFence(core.state.session_id, turn.epoch, turn.turn_id)
         request = core.port.ensure_request(
             StageRequestContext(request_id=turn.request_id, fence=fence, plan=plan)
@@ -111,6 +111,18 @@ class TurnFlow:
         core.reset_lease_deadline()
         await request.submit(plan.entry)
         core.touch()
+
+    def _plan(self, turn: Turn) -> TurnPlan:
+        try:
+            return self._core.plugin.plan_turn(self._input_of(turn))
+        except RealtimeError:
+            raise
+        except Exception as error:
+            # A hook's fault ends this turn, as one of the orchestrator's hooks would.
+            self._core.log.exception("turn.hook_failed", request_id=turn.request_id)
+            raise RealtimeError(
+                "runtime_data_plane_stream_failed", f"the model's hook failed: {error}"
+            ) from error
 
     def _input_of(self, turn: Turn) -> TurnInput:
         core = self._core

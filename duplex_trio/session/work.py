@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from attrs import frozen
+import trio
+from attrs import Factory, frozen
 
-from duplex_trio.protocol.duplex import DuplexCommand
+from duplex_trio.protocol.duplex import Commit, CreateResponse, DuplexCommand
 
 
 @frozen(kw_only=True)
@@ -18,18 +19,29 @@ class CommandWork:
     seq: int
     audio_end: int
 
+    @property
+    def asks(self) -> bool:
+        """Whether the command asks for a response."""
+        command = self.command
+        return isinstance(command, CreateResponse) or (
+            isinstance(command, Commit) and bool(command.response_create)
+        )
+
 
 @frozen(kw_only=True)
 class SpeechEndedWork:
     """The detector found the end of the user's turn.
 
-    Its sound is [begin, end), its last voiced sample `speech_end`.
+    Its sound is [begin, end), its last voiced sample `speech_end`. `asks` tells whether its end asks for a
+    response; `done` is set once the actor has dealt with it.
     """
 
     begin: int
     end: int
     speech_end: int
     seq: int
+    asks: bool
+    done: trio.Event = Factory(trio.Event)
 
 
 @frozen(kw_only=True)
@@ -37,6 +49,11 @@ class ResponseEndedWork:
     """A response was completed; what waited for its end may begin."""
 
     response_id: str
+
+    @property
+    def asks(self) -> bool:
+        """Whoever waits for the end has asked already."""
+        return False
 
 
 Work = CommandWork | SpeechEndedWork | ResponseEndedWork

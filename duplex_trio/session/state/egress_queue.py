@@ -57,6 +57,10 @@ class EgressQueue:
         self._control.append(event)
         self.control_peak = max(self.control_peak, len(self._control))
 
+    def put_last(self, event: DuplexEvent) -> None:
+        """Queue the event after which nothing comes, whatever waits already."""
+        self._control.append(event)
+
     @property
     def media_has_room(self) -> bool:
         """Whether a producer may put another media entry. An entry of any size fits into an empty lane."""

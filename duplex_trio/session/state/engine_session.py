@@ -230,15 +230,17 @@ class DuplexEngineSession:
 
     def clear_playback(self, now_s: float) -> list[DuplexEvent]:
         """Tell the client to stop playing; names every response with unplayed sound, oldest first."""
-        events: list[DuplexEvent] = []
-        for response in self.unplayed(now_s):
-            if response is not self.active:
-                self._credit(response, self.heard_ms(response, now_s))
-            response.play_end_s = float("-inf")
-            response.cleared = True
-            events.append(self.cleared_event(response.response_id))
+        events: list[DuplexEvent] = [self.stop_playing(response, now_s) for response in self.unplayed(now_s)]
         self.playout.clear()
         return events
+
+    def stop_playing(self, response: Response, now_s: float) -> OutputAudioBufferCleared:
+        """Tell the client to stop playing one response; what it has not heard by now it will not hear."""
+        if response is not self.active and not response.cleared:
+            self._credit(response, self.heard_ms(response, now_s))
+        response.play_end_s = float("-inf")
+        response.cleared = True
+        return self.cleared_event(response.response_id)
 
     def cleared_event(self, response_id: str | None) -> OutputAudioBufferCleared:
         """The event that tells a client to stop playing a response."""

@@ -45,7 +45,7 @@ def create_item(session: DuplexEngineSession, command: CreateItem) -> list[Duple
     item = command.item
     if not item.id:
         item = attrs.evolve(item, id=session.new_id(_ITEM_PREFIX))
-    _refuse_unsupported(session, item)
+    refuse_unsupported(session, item)
     if isinstance(item, FunctionCallOutputItem):
         _check_call_output(session, item)
     previous = session.conversation.insert(ConversationEntry(item, item_text(item)), command.previous_item_id)
@@ -173,7 +173,12 @@ def _acknowledged(
     return PlaybackAcknowledged(event_id=session.new_id("event_"), event=record)
 
 
-def _refuse_unsupported(session: DuplexEngineSession, item: Item) -> None:
+def refuse_unsupported(session: DuplexEngineSession, item: Item) -> None:
+    """Refuse content that the model cannot take.
+
+    Raises:
+        RealtimeError: `unsupported`, naming the part.
+    """
     if not isinstance(item, MessageItem):
         return
     for index, part in enumerate(item.content):

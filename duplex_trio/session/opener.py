@@ -1,0 +1,138 @@
+"""How turns begin: by a commit, by the end of speech, by a request, or ahead of all of them.
+
+Each way makes a `Turn` and puts it in line for the appender of its epoch; what becomes of it there is
+`turns`' business. A turn that answers gets its response here, so that the client learns of it at once.
+"""
+
+from __future__ import annotations
+
+import trio
+
+from duplex_trio.protocol.duplex import RealtimeError, ResponseCreateOptions
+from duplex_trio.session.control import SessionControl
+from duplex_trio.session.core import SessionCore
+from duplex_trio.session.state.fence import stage_request_id, turn_role
+from duplex_trio.session.turn import Turn
+from duplex_trio.session.turns import TurnFlow
+from duplex_trio.stages.units import Pcm
+
+
+class TurnOpener:
+    """Begins the turns of one session."""
+
+    def __init__(self, core: SessionCore, control: SessionControl, flow: TurnFlow) -> None:
+        self._core = core
+        self._control = control
+        self._flow = flow
+
+    def new_turn(
+        self,
+        *,
+        pcm: Pcm | None = None,
+        item_id: str | None = None,
+        options: ResponseCreateOptions | None = None,
+    ) -> Turn:
+        """Make a turn of the current epoch; one without sound answers the conversation as it stands."""
+        state = self._core.state
+        turn_id = state.next_turn()
+        return Turn(
+            turn_id=turn_id,
+            epoch=state.epoch,
+            request_id=stage_request_id(state.session_id, state.epoch, turn_role(turn_id)),
+            pcm=pcm,
+            item_id=item_id,
+            options=options,
+            awaits=state.conversation.pending_transcripts if pcm is None else frozenset(),
+        )
+
+    def prepare(self, begin: int, end: int) -> None:
+        """Compute an answer to speech that may be over, and hold it until it is known to be."""
+        core, state = self._core, self._core.state
+        if state.active is not None or core.prepared is not None:
+            return
+        turn = self.new_turn(pcm=state.timeline.read(begin, end))
+        turn.speculative = True
+        try:
+            core.turns.send_nowait(turn)
+        except trio.WouldBlock:
+            return
+        core.prepared = turn
+        core.counters.speculations_started += 1
+
+    def take_up(self, turn: Turn, *, respond: bool, seq: int) -> None:
+        """Begin the turn of a committed user item.
+
+        Args:
+            turn: the turn, prepared ahead or not.
+            respond: whether it asks for a response; it waits while another one is in progress.
+            seq: the place of what asked for it among the client's commands.
+        """
+        if respond and self._core.state.active is not None:
+            self._core.respond_when_done = True
+            respond = False
+        if respond:
+            self.answer(turn, None, seq)
+        elif turn.speculative:
+            # What it would say is dropped: it has no response to say it in.
+            self._expect_transcript(turn)
+            self._flow.publish_transcript(turn)
+            turn.released.set()
+        else:
+            self.transcribe(turn)
+
+    def answer(self, turn: Turn, options: ResponseCreateOptions | None, seq: int) -> None:
+        """Begin a response and the turn that makes it.
+
+        If the client cancelled after it had asked, the response is over before it began.
+
+        Raises:
+            RealtimeError: `conversation_already_has_active_response`.
+        """
+        core, state = self._core, self._core.state
+        response = state.begin_response(turn.turn_id, options, core.now_s)
+        core.emit(response.opening())
+        turn.response = response
+        core.speaking = turn
+        self._expect_transcript(turn)
+        turn.released.set()
+        if turn.speculative:
+            self._flow.publish_transcript(turn)
+        if seq < core.cancel_floor:
+            self._control.cancel("client_cancelled")
+        elif not turn.speculative:
+            self._enqueue(turn)
+
+    def transcribe(self, turn: Turn) -> None:
+        """Begin a turn that only makes the transcript of its item."""
+        turn.respond = False
+        self._expect_transcript(turn)
+        turn.released.set()
+        self._enqueue(turn)
+
+    def transcribe_again(self, turn: Turn) -> None:
+        """Make the transcript of a turn that was cancelled before it had one: what the user said stays said."""
+        if turn.item_id is not None and not self._core.closing:
+            self.transcribe(self.new_turn(pcm=turn.pcm, item_id=turn.item_id))
+
+    def response_ended(self) -> None:
+        """Answer what was said during a response that is done now."""
+        core = self._core
+        if core.respond_when_done and core.state.active is None:
+            core.respond_when_done = False
+            self.answer(self.new_turn(), None, core.command_seq + 1)
+
+    def _expect_transcript(self, turn: Turn) -> None:
+        if turn.item_id is not None and turn.pcm is not None:
+            self._core.transcribing[turn.item_id] = turn
+
+    def _enqueue(self, turn: Turn) -> None:
+        core = self._core
+        try:
+            core.turns.send_nowait(turn)
+        except trio.WouldBlock:
+            self._flow.fail(
+                turn,
+                RealtimeError(
+                    "input_backpressure", f"{core.limits.pending_turns_max} turns wait for the model already"
+                ),
+            )
