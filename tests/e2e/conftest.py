@@ -69,7 +69,10 @@ def real_server() -> Iterator[RealServer]:
     finally:
         process.send_signal(signal.SIGTERM)
         try:
-            assert process.wait(timeout=60) == 0
+            code = process.wait(timeout=60)
+            while not lines.empty():
+                seen.append(lines.get() or "")
+            assert code == 0, "".join(seen[-60:])
         finally:
             process.kill()
             process.wait()

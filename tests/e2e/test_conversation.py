@@ -148,7 +148,7 @@ async def test_four_talk_at_once_and_one_leaves(real_server: Any, speaker: Speak
 
     async def talk(topic: str) -> None:
         async with talking(real_server.ws_url) as (_client, microphone, listener):
-            microphone.say(speaker.say(f"Hello, please tell me something about {topic}."))
+            microphone.say(speaker.say(f"Please tell me something about {topic}."))
             done = await listener.until("response.done")
             statuses[topic] = done.raw["response"]["status"]
             completed = await listener.until("conversation.item.input_audio_transcription.completed")
