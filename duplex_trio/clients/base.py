@@ -7,7 +7,7 @@ and `transport_lost` when it breaks. All state of a client is changed synchronou
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from types import TracebackType
 from typing import Any, Self
@@ -81,12 +81,12 @@ class DuplexClientBase(ABC):
         await self._running.__aenter__()
         return self
 
-    async def __aexit__(
+    def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
+    ) -> Awaitable[bool | None]:
         """Close the session and wait for that; after an exception say goodbye for at most a second."""
         assert self._running is not None
-        return await self._running.__aexit__(kind, error, trace)
+        return self._running.__aexit__(kind, error, trace)
 
     async def close(self, timeout_s: float = 20.0) -> None:
         """End the session and wait until the server said so. Does nothing when it is over already.
