@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+import random
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -101,7 +102,7 @@ def build_engine(config: VllmConfig) -> Any:
         ValueError: vLLM refuses the settings or the model.
     """
     prepare_process(config.model)
-    preload = os.environ.get("LD_PRELOAD")
+    preload, dice = os.environ.get("LD_PRELOAD"), random.getstate()
     try:
         return _create(config)
     except ImportError as error:
@@ -112,6 +113,8 @@ def build_engine(config: VllmConfig) -> Any:
     finally:
         # vLLM sets it for processes that it might start; it would reach every child of this one.
         _restore("LD_PRELOAD", preload)
+        # vLLM seeds the generator of the whole process, from which others may draw.
+        random.setstate(dice)
 
 
 def shut_down(engine: Any) -> None:

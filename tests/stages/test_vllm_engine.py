@@ -33,13 +33,15 @@ def test_settings_that_cannot_be_are_refused() -> None:
 
 
 PROGRAM = """
-import os, sys, threading
+import os, random, sys, threading
 from duplex_trio.stages.vllm import VllmConfig, VllmWorker
 from duplex_trio.stages.vllm_chat import ChatTokenizer
 def main():
     ChatTokenizer.from_model(sys.argv[1])
     worker = VllmWorker(VllmConfig(model=sys.argv[1]))
+    dice = random.getstate()
     worker.load()
+    assert random.getstate() == dice
     assert os.environ.get("LD_PRELOAD") is None
     worker.close()
     worker.close()
