@@ -12,6 +12,7 @@ from duplex_trio.protocol.duplex import RealtimeError, ResponseCreateOptions
 from duplex_trio.session.control import SessionControl
 from duplex_trio.session.core import SessionCore
 from duplex_trio.session.state.fence import stage_request_id, turn_role
+from duplex_trio.session.state.response_events import opening
 from duplex_trio.session.turn import Turn
 from duplex_trio.session.turns import TurnFlow
 from duplex_trio.stages.units import Pcm
@@ -90,7 +91,7 @@ class TurnOpener:
         """
         core, state = self._core, self._core.state
         response = state.begin_response(turn.turn_id, options, core.now_s)
-        core.emit(response.opening())
+        core.emit(opening(response))
         turn.response = response
         core.speaking = turn
         self._expect_transcript(turn)

@@ -38,6 +38,7 @@ from duplex_trio.session.state.input_timeline import InputTimeline
 from duplex_trio.session.state.lease import DuplexLeaseState
 from duplex_trio.session.state.playback import PlayoutClock
 from duplex_trio.session.state.response import FinalStatus, NewId, Response
+from duplex_trio.session.state.response_events import closing
 
 CancelReason = Literal[
     "client_cancelled", "barge_in", "turn_detected", "output_audio_buffer_clear", "session_closed"
@@ -285,7 +286,8 @@ class DuplexEngineSession:
         *,
         cancel_reason: str | None = None,
     ) -> list[DuplexEvent]:
-        events = response.closing(status, details=details, shown_text=shown_text, cancel_reason=cancel_reason)
+        response.end(status)
+        events = closing(response, details, shown_text=shown_text, cancel_reason=cancel_reason)
         self._ended[response.response_id] = response
         while len(self._ended) > ENDED_RESPONSES_MAX:
             self._ended.popitem(last=False)

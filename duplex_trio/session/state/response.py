@@ -1,25 +1,19 @@
-"""One response from its creation to its end, and the events that tell a client about it.
+"""One response from its creation to its end: what was made of it, what was sent, and what of it was heard.
 
-Theory of operation. A response opens with a block of events, grows by sound and text, and ends exactly once
-with a closing block whose last event but one is `response.done`. Text and sound are *made* when the model
-delivers them and *sent* when they leave for the client; what was made and not sent can be taken back. A
-cancelled response therefore shows the text whose sound was sent, and tells the model only the part of it that
-was heard.
+Theory of operation. A response opens, grows by sound and text, and ends exactly once. Text and sound are
+*made* when the model delivers them and *sent* when they leave for the client; what was made and not sent can
+be taken back. A cancelled response therefore shows the text whose sound was sent, and tells the model only
+the part of it that was heard. The blocks of events at both ends are made in `response_events`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
 from attrs import define, field
 
 from duplex_trio.protocol.duplex import (
-    AudioContentPart,
-    ContentPart,
-    ConversationItemAdded,
-    ConversationItemCreated,
-    ConversationItemDone,
     DuplexEvent,
     DuplexExtension,
     ItemPart,
@@ -29,26 +23,13 @@ from duplex_trio.protocol.duplex import (
     OutputAudioPart,
     OutputTextPart,
     Playback,
-    RateLimitsUpdated,
-    RealtimeResponse,
     RequestMetrics,
     ResponseAudio,
-    ResponseContentPartAdded,
-    ResponseContentPartDone,
-    ResponseCreated,
-    ResponseDone,
     ResponseOutputAudioDelta,
-    ResponseOutputAudioDone,
     ResponseOutputAudioTranscriptDelta,
-    ResponseOutputAudioTranscriptDone,
-    ResponseOutputItemAdded,
-    ResponseOutputItemDone,
     ResponseOutputTextDelta,
-    ResponseOutputTextDone,
     ResponseSpeak,
     SpeakRecord,
-    StatusDetails,
-    TextContentPart,
     Usage,
 )
 from duplex_trio.protocol.duplex.audio import AudioOutputEncoder
@@ -118,32 +99,6 @@ class Response:
             return self.sent_text.rstrip()
         return heard_prefix(self.text, self.marks, heard_ms, self.cursor.total_ms)
 
-    # ------------------------------------------------------------------ opening
-
-    def opening(self) -> list[DuplexEvent]:
-        """The block of events that opens the response."""
-        item = self._item("in_progress", ())
-        events: list[DuplexEvent] = [
-            ResponseCreated(
-                event_id=self._event_id(),
-                response=self._response("in_progress", None, ()),
-                duplex=DuplexExtension(epoch=self.epoch, turn_id=self.turn_id),
-            ),
-            ResponseOutputItemAdded(event_id=self._event_id(), response_id=self.response_id, item=item),
-        ]
-        if self.in_conversation:
-            events += [
-                ConversationItemAdded(
-                    event_id=self._event_id(), previous_item_id=self.previous_item_id, item=item
-                ),
-                ConversationItemCreated(
-                    event_id=self._event_id(), previous_item_id=self.previous_item_id, item=item
-                ),
-            ]
-        part: ContentPart = AudioContentPart() if self.speaks else TextContentPart()
-        events.append(ResponseContentPartAdded(event_id=self._event_id(), part=part, **self._scope()))
-        return events
-
     # ------------------------------------------------------------------ growing
 
     def speech(self, pcm: Pcm, sample_rate_hz: int, text: str) -> Iterator[MediaEntry]:
@@ -164,9 +119,9 @@ class Response:
             self.spoke = True
             yield self._entry(
                 ResponseSpeak(
-                    event_id=self._event_id(),
+                    event_id=self.event_id(),
                     metadata=SpeakRecord(session_id=self.session_id, epoch=self.epoch),
-                    **self._scope(),
+                    **self.scope(),
                 )
             )
         pending_text = text
@@ -197,7 +152,7 @@ class Response:
         """Add text to a response without sound; yields what is to be sent."""
         self.text += text
         if text:
-            event = ResponseOutputTextDelta(event_id=self._event_id(), delta=text, **self._scope())
+            event = ResponseOutputTextDelta(event_id=self.event_id(), delta=text, **self.scope())
             yield self._entry(event, size_bytes=len(text))
 
     def end_marker(self) -> MediaEntry:
@@ -211,53 +166,23 @@ class Response:
             case ResponseOutputAudioTranscriptDelta(delta=text) | ResponseOutputTextDelta(delta=text):
                 self.sent_text += text
 
-    # ------------------------------------------------------------------ closing
+    # ------------------------------------------------------------------ ending
 
-    def closing(
-        self,
-        status: FinalStatus,
-        *,
-        details: StatusDetails | None,
-        shown_text: str,
-        cancel_reason: str | None = None,
-    ) -> list[DuplexEvent]:
-        """The block of events that ends the response, the only time it is asked for.
-
-        What was never begun is not said to be done: a response that is cut before it said anything has no
-        `done` of sound, transcript or text.
-
-        Args:
-            status: how it ended.
-            details: the reason, in OpenAI's terms.
-            shown_text: the transcript kept in the item; of a cut response, the heard part.
-            cancel_reason: the precise reason of a cancellation.
-        """
+    def end(self, status: FinalStatus) -> None:
+        """Take the final status, the only time there is one."""
         assert self.status is None, f"{self.response_id} has ended already"
         self.status = status
-        full = self.sent_text
-        part: ContentPart = AudioContentPart(transcript=full) if self.speaks else TextContentPart(text=full)
-        events: list[DuplexEvent] = []
-        if self.speaks and (full or self.cursor.sent_ms > 0):
-            events.append(ResponseOutputAudioDone(event_id=self._event_id(), **self._scope()))
-        if self.speaks and full:
-            events.append(
-                ResponseOutputAudioTranscriptDone(event_id=self._event_id(), transcript=full, **self._scope())
-            )
-        if full and not self.speaks:
-            events.append(ResponseOutputTextDone(event_id=self._event_id(), text=full, **self._scope()))
-        item = self.final_item(shown_text)
-        events += [
-            ResponseContentPartDone(event_id=self._event_id(), part=part, **self._scope()),
-            ResponseOutputItemDone(event_id=self._event_id(), response_id=self.response_id, item=item),
-        ]
-        return [*events, *self._done(status, details, item, cancel_reason)]
+
+    def item(self, status: ItemStatus, content: tuple[ItemPart, ...]) -> MessageItem:
+        """The response's item in one of its forms."""
+        return MessageItem(id=self.item_id, role="assistant", status=status, content=content)
 
     def final_item(self, shown_text: str) -> MessageItem:
         """The item as it stays in the conversation."""
         content: tuple[ItemPart, ...] = (
             (OutputAudioPart(transcript=shown_text),) if self.speaks else (OutputTextPart(text=shown_text),)
         )
-        return self._item("completed" if self.status == "completed" else "incomplete", content)
+        return self.item("completed" if self.status == "completed" else "incomplete", content)
 
     def playback(self) -> Playback:
         """The playback cursor for the wire."""
@@ -269,37 +194,9 @@ class Response:
             committed_ms=round(figures.committed_ms),
         )
 
-    def _done(
-        self, status: FinalStatus, details: StatusDetails | None, item: MessageItem, cancel_reason: str | None
-    ) -> Sequence[DuplexEvent]:
-        events: list[DuplexEvent] = []
-        if self.in_conversation:
-            events.append(
-                ConversationItemDone(
-                    event_id=self._event_id(), previous_item_id=self.previous_item_id, item=item
-                )
-            )
-        extension = DuplexExtension(
-            epoch=self.epoch,
-            turn_id=self.turn_id,
-            playback=self.playback(),
-            finish_reason=self.finish_reason if status == "completed" else None,
-            cancel_reason=cancel_reason,
-            cancelled_epoch=self.epoch if status == "cancelled" else None,
-            stage_metrics=self.stage_metrics or None,
-            request_metrics=self.request_metrics,
-        )
-        events.append(
-            ResponseDone(
-                event_id=self._event_id(), response=self._response(status, details, (item,)), duplex=extension
-            )
-        )
-        events.append(RateLimitsUpdated(event_id=self._event_id()))
-        return events
-
     def _audio_entry(self, data: bytes, duration_ms: float, so_far_ms: float) -> MediaEntry:
         event = ResponseOutputAudioDelta(
-            event_id=self._event_id(),
+            event_id=self.event_id(),
             delta=data,
             duplex=DuplexExtension(
                 epoch=self.epoch,
@@ -307,12 +204,12 @@ class Response:
                 sample_rate_hz=self.encoder.format.sample_rate_hz,
                 audio_duration_ms=round(so_far_ms),
             ),
-            **self._scope(),
+            **self.scope(),
         )
         return self._entry(event, duration_ms=duration_ms, size_bytes=len(data))
 
     def _transcript_entry(self, text: str) -> MediaEntry:
-        event = ResponseOutputAudioTranscriptDelta(event_id=self._event_id(), delta=text, **self._scope())
+        event = ResponseOutputAudioTranscriptDelta(event_id=self.event_id(), delta=text, **self.scope())
         return self._entry(event, size_bytes=len(text))
 
     def _entry(self, event: DuplexEvent, *, duration_ms: float = 0.0, size_bytes: int = 0) -> MediaEntry:
@@ -324,29 +221,8 @@ class Response:
             size_bytes=size_bytes,
         )
 
-    def _item(self, status: ItemStatus, content: tuple[ItemPart, ...]) -> MessageItem:
-        return MessageItem(id=self.item_id, role="assistant", status=status, content=content)
-
-    def _response(
-        self,
-        status: Literal["in_progress", "completed", "cancelled", "failed", "incomplete"],
-        details: StatusDetails | None,
-        output: tuple[MessageItem, ...],
-    ) -> RealtimeResponse:
-        return RealtimeResponse(
-            id=self.response_id,
-            status=status,
-            status_details=details,
-            output=output,
-            conversation_id=self.conversation_id,
-            modalities=self.modalities,
-            max_output_tokens=self.max_output_tokens,
-            metadata=self.metadata,
-            usage=self.usage,
-            audio=self.audio,
-        )
-
-    def _scope(self) -> dict[str, Any]:
+    def scope(self) -> dict[str, Any]:
+        """The fields that tie an event to the response's one content part."""
         return {
             "response_id": self.response_id,
             "item_id": self.item_id,
@@ -354,5 +230,6 @@ class Response:
             "content_index": 0,
         }
 
-    def _event_id(self) -> str:
+    def event_id(self) -> str:
+        """A fresh id for an event."""
         return self.new_id("event_")

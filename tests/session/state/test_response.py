@@ -32,6 +32,7 @@ from duplex_trio.protocol.duplex.audio import AudioOutputEncoder, parse_format
 from duplex_trio.session.state.egress_queue import MediaEntry
 from duplex_trio.session.state.heard_text import TextMark
 from duplex_trio.session.state.response import FinalStatus, Response
+from duplex_trio.session.state.response_events import closing, opening
 from duplex_trio.stages.units import Pcm
 
 RATE_HZ = 24_000
@@ -83,7 +84,8 @@ def types(events: Iterable[DuplexEvent]) -> list[str]:
 
 def close(made: Response, status: FinalStatus, shown: str = "") -> list[DuplexEvent]:
     kind = StatusDetails(type=status)
-    return made.closing(status, details=kind, shown_text=shown, cancel_reason=None)
+    made.end(status)
+    return closing(made, kind, shown_text=shown)
 
 
 def only(events: Iterable[DuplexEvent], cls: type[Any]) -> Any:
@@ -93,7 +95,7 @@ def only(events: Iterable[DuplexEvent], cls: type[Any]) -> Any:
 
 def test_a_spoken_response_opens_with_an_audio_part() -> None:
     """Created, its item in the output and in the conversation, and an empty audio part, in this order."""
-    events = response().opening()
+    events = opening(response())
     assert types(events) == [
         "response.created",
         "response.output_item.added",
@@ -111,15 +113,15 @@ def test_a_spoken_response_opens_with_an_audio_part() -> None:
 
 def test_a_written_response_opens_with_a_text_part() -> None:
     """Without the audio modality the part is text."""
-    assert only(response(("text",)).opening(), ResponseContentPartAdded).part == TextContentPart()
+    assert only(opening(response(("text",))), ResponseContentPartAdded).part == TextContentPart()
 
 
 def test_a_response_outside_the_conversation_announces_no_item() -> None:
     """It has no conversation id and no `conversation.item` events, at either end."""
     made = response(conversation_id=None)
-    opening, closing = made.opening(), close(made, "completed")
-    assert not [name for name in types([*opening, *closing]) if name.startswith("conversation.")]
-    assert only(opening, ResponseCreated).response.conversation_id is None
+    begun, ended = opening(made), close(made, "completed")
+    assert not [name for name in types([*begun, *ended]) if name.startswith("conversation.")]
+    assert only(begun, ResponseCreated).response.conversation_id is None
 
 
 def test_speech_is_cut_into_deltas_with_its_transcript_behind_the_first() -> None:
@@ -193,16 +195,16 @@ def test_deltas_join_to_the_done_transcript() -> None:
         *send(made, made.sound_tail()),
     ]
     joined = "".join(event.delta for event in events if isinstance(event, ResponseOutputAudioTranscriptDelta))
-    closing = close(made, "completed", made.text)
-    assert types(closing) == SPOKEN_END
+    ended = close(made, "completed", made.text)
+    assert types(ended) == SPOKEN_END
     assert joined == "Hello there. How are you?"
-    assert only(closing, ResponseOutputAudioTranscriptDone).transcript == joined
-    assert only(closing, ResponseContentPartDone).part == AudioContentPart(transcript=joined)
-    item = only(closing, ConversationItemDone).item
+    assert only(ended, ResponseOutputAudioTranscriptDone).transcript == joined
+    assert only(ended, ResponseContentPartDone).part == AudioContentPart(transcript=joined)
+    item = only(ended, ConversationItemDone).item
     assert item == MessageItem(
         id="item_resp-1", role="assistant", content=(OutputAudioPart(transcript=joined),)
     )
-    done = only(closing, ResponseDone).response
+    done = only(ended, ResponseDone).response
     assert (done.status, done.output, done.metadata) == ("completed", (item,), {"k": "v"})
 
 
@@ -212,11 +214,11 @@ def test_a_written_response_closes_with_its_text() -> None:
     events = [event for text in ("One ", "two", "") for event in send(made, made.written(text))]
     assert types(events) == ["response.output_text.delta"] * 2
     joined = "".join(event.delta for event in events if isinstance(event, ResponseOutputTextDelta))
-    closing = close(made, "completed", made.text)
-    assert types(closing) == ["response.output_text.done", *SPOKEN_END[2:]]
-    assert only(closing, ResponseOutputTextDone).text == joined == "One two"
-    assert only(closing, ResponseContentPartDone).part == TextContentPart(text="One two")
-    assert only(closing, ConversationItemDone).item.content == (OutputTextPart(text="One two"),)
+    ended = close(made, "completed", made.text)
+    assert types(ended) == ["response.output_text.done", *SPOKEN_END[2:]]
+    assert only(ended, ResponseOutputTextDone).text == joined == "One two"
+    assert only(ended, ResponseContentPartDone).part == TextContentPart(text="One two")
+    assert only(ended, ConversationItemDone).item.content == (OutputTextPart(text="One two"),)
     assert made.heard_text(0.0) == "One two"
 
 
@@ -228,10 +230,10 @@ def test_cut_before_any_output_nothing_is_said_to_be_done_but_the_response(
     made = response(modalities)
     if made.speaks:
         assert list(made.speech(tone(100), RATE_HZ, "made, not sent"))
-    closing = close(made, "cancelled")
-    assert types(closing) == SPOKEN_END[2:]
-    assert only(closing, ConversationItemDone).item.status == "incomplete"
-    assert only(closing, ResponseDone).response.status == "cancelled"
+    ended = close(made, "cancelled")
+    assert types(ended) == SPOKEN_END[2:]
+    assert only(ended, ConversationItemDone).item.status == "incomplete"
+    assert only(ended, ResponseDone).response.status == "cancelled"
 
 
 def test_a_cut_response_shows_what_was_sent_and_keeps_what_was_heard() -> None:
@@ -239,10 +241,10 @@ def test_a_cut_response_shows_what_was_sent_and_keeps_what_was_heard() -> None:
     made = response()
     send(made, made.speech(tone(500), RATE_HZ, "One"))
     assert list(made.speech(tone(500), RATE_HZ, " two"))
-    closing = close(made, "cancelled", "O")
-    assert types(closing) == SPOKEN_END
-    assert only(closing, ResponseOutputAudioTranscriptDone).transcript == "One"
-    assert only(closing, ConversationItemDone).item.content == (OutputAudioPart(transcript="O"),)
+    ended = close(made, "cancelled", "O")
+    assert types(ended) == SPOKEN_END
+    assert only(ended, ResponseOutputAudioTranscriptDone).transcript == "One"
+    assert only(ended, ConversationItemDone).item.content == (OutputAudioPart(transcript="O"),)
 
 
 def test_sound_without_words_has_no_transcript() -> None:
@@ -257,8 +259,8 @@ def test_the_extension_says_how_it_ended() -> None:
     made = response()
     send(made, made.speech(tone(100), RATE_HZ, "Hi"))
     details = StatusDetails(type="cancelled", reason="client_cancelled")
-    closing = made.closing("cancelled", details=details, shown_text="", cancel_reason="barge_in")
-    done = only(closing, ResponseDone)
+    made.end("cancelled")
+    done = only(closing(made, details, shown_text="", cancel_reason="barge_in"), ResponseDone)
     assert done.response.status_details == details
     assert (done.duplex.epoch, done.duplex.cancelled_epoch, done.duplex.turn_id) == (3, 3, 7)
     assert done.duplex.cancel_reason == "barge_in"
@@ -278,7 +280,7 @@ def test_every_event_has_an_id_of_its_own() -> None:
     """Each event asks for a fresh id."""
     made = response(new_id=_numbered())
     events = [
-        *made.opening(),
+        *opening(made),
         *send(made, made.speech(tone(200), RATE_HZ, "Hi")),
         *close(made, "completed", "Hi"),
     ]
