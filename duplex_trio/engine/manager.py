@@ -63,18 +63,17 @@ class DuplexSessionManager:
         self._instructions = instructions
         self._metrics = metrics
         self._sessions: dict[str, DuplexSessionHandle] = {}
-        self._admitting = 0
         self._draining = False
         self._nursery: trio.Nursery | None = None
-        self._empty = trio.Event()
+        self._gone = trio.lowlevel.ParkingLot()
 
     @property
     def count(self) -> int:
         """Sessions that hold a slot."""
-        return len(self._sessions) + self._admitting
+        return len(self._sessions)
 
-    def use_nursery(self, nursery: trio.Nursery) -> None:
-        """Let sessions live in this nursery."""
+    def use_nursery(self, nursery: trio.Nursery | None) -> None:
+        """Let sessions live in this nursery; without one no session is let in."""
         self._nursery = nursery
 
     async def open_session(
@@ -106,11 +105,9 @@ class DuplexSessionManager:
         runner = DuplexSessionRunner(
             state, plugin=self._plugin, port=self._port, limits=self._limits, attachment=attachment
         )
-        self._admitting += 1
-        try:
-            handle: DuplexSessionHandle = await self._nursery.start(self._carry, runner)
-        finally:
-            self._admitting -= 1
+        # It holds its slot from here, also while it starts, until `_carry` gives it back.
+        self._sessions[state.session_id] = runner.handle
+        handle: DuplexSessionHandle = await self._nursery.start(self._carry, runner)
         return handle
 
     def get_session(self, session_id: str) -> DuplexSessionHandle:
@@ -137,7 +134,6 @@ class DuplexSessionManager:
         self, runner: DuplexSessionRunner, *, task_status: trio.TaskStatus[DuplexSessionHandle]
     ) -> None:
         handle = runner.handle
-        self._sessions[handle.session_id] = handle
         self._metrics.session_opened()
         log.info(
             "session.opened",
@@ -154,13 +150,12 @@ class DuplexSessionManager:
             log.info(
                 "session.closed", session_id=handle.session_id, reason=reason, sessions=len(self._sessions)
             )
-            if not self._sessions:
-                self._empty.set()
+            self._gone.unpark_all()
 
     async def _wait_empty(self) -> None:
+        await trio.lowlevel.checkpoint()
         while self._sessions:
-            self._empty = trio.Event()
-            await self._empty.wait()
+            await self._gone.park()
 
     def _new_state(
         self, dialect: DialectName, model: str | None, patch: Mapping[str, Any]

@@ -26,4 +26,7 @@ async def run_duplex_engine(
         async with trio.open_nursery() as session_nursery:
             engine.manager.use_nursery(session_nursery)
             task_status.started()
-            await trio.sleep_forever()
+            try:
+                await trio.sleep_forever()
+            finally:
+                engine.manager.use_nursery(None)

@@ -72,6 +72,7 @@ class SessionActor:
                 self.perform(work)
             if isinstance(work, SpeechEndedWork):
                 work.done.set()
+            self._core.progressed.unpark_all()
 
     def perform(self, work: Work) -> None:
         """Carry out one piece of work; a refusal is told to the client."""

@@ -27,6 +27,10 @@ from duplex_trio.session.work import Work
 
 log = structlog.get_logger("duplex_trio.session")
 
+READY_COMMANDS_MAX = 16
+READY_EVENTS_MAX = 64
+"""A command makes a handful of events, so what is taken from here on still fits into the control lane."""
+
 
 @frozen
 class SessionEnd:
@@ -59,6 +63,7 @@ class SessionCore:
         transcribe_again: makes the transcript of a turn that was cancelled before it had one.
         cancel_floor: commands below it asked for responses that were cancelled before they began.
         input_floor: commits below it took sound that was dropped.
+        progressed: where the socket's reader waits while much of what it brought is still to be worked off.
     """
 
     def __init__(
@@ -93,12 +98,19 @@ class SessionCore:
         self.end: SessionEnd | None = None
         self.ended = trio.Event()
         self.transcripts_settled = trio.lowlevel.ParkingLot()
+        self.progressed = trio.lowlevel.ParkingLot()
         self.log = log.bind(session_id=state.session_id)
 
     @property
     def now_s(self) -> float:
         """The session's clock, in seconds."""
         return trio.current_time()
+
+    @property
+    def crowded(self) -> bool:
+        """Whether so much waits for the actor or for the client that more commands would be refused soon."""
+        waiting = self.work.statistics().current_buffer_used
+        return waiting > READY_COMMANDS_MAX or self.egress.queue.control_waiting > READY_EVENTS_MAX
 
     @property
     def closing(self) -> bool:
@@ -141,6 +153,7 @@ class SessionCore:
         terminal = SessionExpired if end.expired else SessionClosed
         farewell = terminal(event_id=state.new_id("event_"), session_id=state.session_id, reason=end.reason)
         self.egress.finish(farewell)
+        self.progressed.unpark_all()
 
     def put_in_line(self, work: Work) -> None:
         """Give work to the actor.

@@ -33,6 +33,7 @@ class Egress:
         on_media_sent: told of each media entry just before it is sent.
         on_end_marker: told when the end marker of a response is reached; all its media has been sent.
         on_lost: told when the client stopped reading or went away.
+        on_progress: told when a control event has left.
         lead_ms: how far media may run ahead of the player.
     """
 
@@ -44,6 +45,7 @@ class Egress:
         on_media_sent: Callable[[MediaEntry], None],
         on_end_marker: Callable[[str], None],
         on_lost: Callable[[str], None],
+        on_progress: Callable[[], object],
         lead_ms: float = LEAD_MS,
     ) -> None:
         self.queue = EgressQueue()
@@ -53,6 +55,7 @@ class Egress:
         self._on_media_sent = on_media_sent
         self._on_end_marker = on_end_marker
         self._on_lost = on_lost
+        self._on_progress = on_progress
         self._lead_ms = lead_ms
         self._wake = trio.Event()
         self._room = trio.lowlevel.ParkingLot()
@@ -100,6 +103,7 @@ class Egress:
             event = self.queue.pop_control()
             if event is not None:
                 await self._send(event)
+                self._on_progress()
                 continue
             if self._finishing:
                 return

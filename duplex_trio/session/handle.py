@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import trio
+
 from duplex_trio.protocol.duplex import DuplexCommand, RealtimeError
 from duplex_trio.protocol.duplex.session import DialectName
 from duplex_trio.session.control import SessionControl
@@ -32,6 +34,17 @@ class DuplexSessionHandle:
     def counters(self) -> SessionCounters:
         """What the session has counted so far."""
         return self._core.counters
+
+    async def ready(self) -> None:
+        """Wait until commands are taken up as fast as they come. Always a checkpoint.
+
+        A reader that waits here before it reads on slows down a client that sends faster than the session
+        answers; without it such a client has commands refused with `input_backpressure`.
+        """
+        core = self._core
+        await trio.lowlevel.checkpoint()
+        while core.crowded and not core.closing:
+            await core.progressed.park()
 
     def submit(self, command: DuplexCommand) -> None:
         """Take a command. Never blocks and never raises: a refusal reaches the client as an `error` event."""

@@ -71,6 +71,7 @@ class DuplexSessionRunner:
             on_media_sent=self._media_sent,
             on_end_marker=self._end_marker,
             on_lost=lambda why: self.control.end(SessionEnd("disconnect")),
+            on_progress=self.core.progressed.unpark_all,
             lead_ms=limits.media_lead_ms,
         )
         self.core.egress.attachment = attachment

@@ -57,6 +57,11 @@ class EgressQueue:
         self._control.append(event)
         self.control_peak = max(self.control_peak, len(self._control))
 
+    @property
+    def control_waiting(self) -> int:
+        """Control events that wait."""
+        return len(self._control)
+
     def put_last(self, event: DuplexEvent) -> None:
         """Queue the event after which nothing comes, whatever waits already."""
         self._control.append(event)
