@@ -131,7 +131,7 @@ def test_a_half_installed_environment_gets_only_the_rest() -> None:
     torch, libraries, engine, *_ = plan_install(present)
     assert torch.done
     assert not libraries.done
-    assert "(1 missing)" in libraries.title
+    assert "(1 new)" in libraries.title
     assert 0 < libraries.download_size < plan_install(environment())[1].download_size
     assert not engine.done
 

@@ -151,7 +151,7 @@ def _packages_step(
     with_dependencies: bool,
 ) -> PackagesStep:
     missing = missing_requirements(requirements, environment.installed, follow=with_dependencies)
-    partly = f" ({len(missing)} missing)" if 0 < len(missing) < len(requirements) else ""
+    partly = f" ({len(missing)} new)" if 0 < len(missing) < len(requirements) else ""
     share = min(1.0, len(missing) / len(requirements))
     return PackagesStep(
         title=f"{name}{partly}",
