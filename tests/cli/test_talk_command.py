@@ -3,6 +3,8 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -136,10 +138,13 @@ def test_other_errors_stay_what_they_are() -> None:
 
 @pytest.mark.models
 @pytest.mark.e2e
-def test_a_conversation_with_the_packaged_models(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_conversation_with_the_packaged_models(tmp_path: Path) -> None:
     """The command as people run it first: speech in, speech out, an interruption; outcome and order only."""
-    assert main(["talk", "--json", "--out", str(tmp_path)]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    command_line = [sys.executable, "-m", "duplex_trio", "talk", "--json", "--barge-in-after", "0.3"]
+    command_line += ["--out", str(tmp_path)]
+    done = subprocess.run(command_line, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
     first, second = found["exchanges"]
     assert "breakfast" in first["transcript"].lower()
     assert "moon" in second["transcript"].lower()
