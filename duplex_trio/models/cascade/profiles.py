@@ -36,8 +36,18 @@ class ChatProfile:
     history_messages_max: int = 20
     max_tokens: int = 256
     sentences_max: int | None = None
+    chat_template: str | None = None
 
 
+_PLAIN_CHATML = (
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+"""SmolLM2's format without the system message that its own template puts in front of a conversation that has
+none.
+"""
 _SMALL = ChatProfile(
     system_role=False,
     default_instructions=None,
@@ -47,8 +57,9 @@ _SMALL = ChatProfile(
     history_messages_max=6,
     max_tokens=128,
     sentences_max=3,
+    chat_template=_PLAIN_CHATML,
 )
-_PROFILES = {"smollm2-135m": _SMALL, "smollm2-135m-instruct": _SMALL, "smollm2-360m-instruct": _SMALL}
+_PROFILES = {"smollm2-135m": _SMALL, "smollm2-360m": _SMALL}
 
 
 def profile_for(model_name: str) -> ChatProfile:
