@@ -50,6 +50,14 @@ def test_a_dry_run_names_every_step_and_changes_nothing(
     assert not (tmp_path / "cache").exists()
 
 
+def test_models_alone_leave_the_engine_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["install", "models", "--dry-run", "--cache", str(tmp_path / "cache")]) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in ("smollm2-135m", "whisper-tiny.en", "silero"))
+    assert "torch" not in shown
+    assert "vLLM" not in shown
+
+
 @pytest.mark.parametrize("arguments", [["install"], ["install", "gpu"], ["install", "cpu", "--nonsense"]])
 def test_a_wrong_command_line_ends_with_status_2(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
