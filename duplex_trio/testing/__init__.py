@@ -1,12 +1,21 @@
 """For the tests of this package and of people who build on it: sessions with a scripted model on a mock
 clock.
 
-`run` starts a scripted engine, `recorder` collects a session's events, `talker` speaks to a session as a
-person with a microphone does.
+`run` starts a scripted engine and holds conversations with it, `recorder` collects a session's events,
+`talker` speaks to a session as a person with a microphone does, `stream_rules` are what any session keeps.
 """
 
 from duplex_trio.testing.recorder import RecordingAttachment
-from duplex_trio.testing.run import scripted_omni
+from duplex_trio.testing.run import conversation, finish, scripted_omni
+from duplex_trio.testing.stream_rules import check_stream
 from duplex_trio.testing.talker import Talker, open_talker
 
-__all__ = ["RecordingAttachment", "Talker", "open_talker", "scripted_omni"]
+__all__ = [
+    "RecordingAttachment",
+    "Talker",
+    "check_stream",
+    "conversation",
+    "finish",
+    "open_talker",
+    "scripted_omni",
+]

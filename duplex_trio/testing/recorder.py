@@ -82,6 +82,22 @@ class RecordingAttachment(Attachment):
                 await self._news.park()
         raise trio.TooSlowError(f"no {cls.__name__} after {timeout_s} s; came: {self.types[after:]}")
 
+    async def nth(self, cls: type[E], number: int, *, timeout_s: float = 60.0) -> E:
+        """The event of a class that is the `number`th of it, 1 being the first, once it has come.
+
+        Raises:
+            trio.TooSlowError: it did not come in time; the message lists what did come.
+        """
+        with trio.move_on_after(timeout_s):
+            while len(self.of(cls)) < number:
+                await self._news.park()
+            return self.of(cls)[number - 1]
+        raise trio.TooSlowError(f"no {cls.__name__} number {number} after {timeout_s} s; came: {self.types}")
+
+    def types_since(self, event: DuplexEvent) -> list[str]:
+        """The types of the events behind one that was received."""
+        return self.types[self.events.index(event) + 1 :]
+
     async def wait_closed(self, *, timeout_s: float = 60.0) -> tuple[int, str]:
         """Wait for the goodbye."""
         with trio.fail_after(timeout_s):

@@ -1,10 +1,10 @@
-"""A scripted engine in a nursery of its own."""
+"""A scripted engine in a nursery of its own, and conversations with it."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
+from typing import Any
 
 import trio
 
@@ -12,31 +12,46 @@ from duplex_trio.engine import SessionLimits
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script
+from duplex_trio.plugin.pipeline import Pipeline
+from duplex_trio.protocol.duplex.session import DialectName
 from duplex_trio.stages.inline import InlineStage
+from duplex_trio.stages.worker import StageWorker
+from duplex_trio.testing.stream_rules import check_stream
+from duplex_trio.testing.talker import Talker, open_talker
+
+STEP_S = 0.02
+"""How long a step of a stage takes unless a test says otherwise, in seconds of Trio's clock."""
 
 
 @asynccontextmanager
 async def scripted_omni(
     script: Script | None = None,
     *,
+    pipeline: Pipeline | None = None,
     max_sessions: int = 8,
     limits: SessionLimits | None = None,
-    step_s: float = 0.02,
+    step_s: float | Mapping[str, float] = STEP_S,
 ) -> AsyncIterator[DuplexOmni]:
     """An engine with the scripted model, without threads, so that it runs under a mock clock.
 
     Args:
         script: what is heard and said.
+        pipeline: another model instead, whose steps take no time either.
         max_sessions: sessions at once.
         limits: limits of each session.
-        step_s: how long each step of a stage takes, in seconds of Trio's clock.
+        step_s: how long each step of a stage takes, in seconds of Trio's clock; of all, or by stage name.
     """
+
+    def stage(worker: StageWorker) -> InlineStage:
+        takes_s = step_s if isinstance(step_s, float) else step_s.get(worker.name, STEP_S)
+        return InlineStage(worker, step_s=takes_s)
+
     omni = DuplexOmni(
-        ScriptedPipeline(script=script),
+        pipeline or ScriptedPipeline(script=script),
         max_sessions=max_sessions,
         limits=limits,
         warm_up=False,
-        stage_factory=partial(InlineStage, step_s=step_s),
+        stage_factory=stage,
     )
     async with trio.open_nursery() as nursery:
         await nursery.start(omni.run)
@@ -44,3 +59,44 @@ async def scripted_omni(
             yield omni
         finally:
             nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def conversation(
+    script: Script | None = None,
+    *,
+    dialect: DialectName = "duplex",
+    patch: Mapping[str, Any] | None = None,
+    **engine: Any,
+) -> AsyncIterator[Talker]:
+    """One session with a scripted engine.
+
+    When the block is over the session is closed, and must have kept the rules of `stream_rules` and left no
+    stage request behind.
+
+    Args:
+        script: what is heard and said.
+        dialect: the session's dialect.
+        patch: the client's session object.
+        **engine: more arguments of `scripted_omni`.
+    """
+    async with scripted_omni(script, **engine) as omni:
+        talker = await open_talker(omni, dialect=dialect, patch=patch)
+        yield talker
+        await finish(omni, talker)
+
+
+async def finish(omni: DuplexOmni, *talkers: Talker) -> None:
+    """Close sessions that are still open, and check how all of them went.
+
+    Raises:
+        AssertionError: a stream of events broke a rule, or stage requests or slots were left behind.
+    """
+    for talker in talkers:
+        talker.handle.close("over")
+        await talker.handle.wait_closed()
+        heard = talker.heard
+        check_stream(heard.events, ended=not (heard.broken or heard.stalled))
+    statistics = omni.statistics()
+    assert statistics.live_requests == 0, f"{statistics.live_requests} stage requests were left behind"
+    assert statistics.sessions == 0, "a session kept its slot"

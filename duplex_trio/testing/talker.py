@@ -9,7 +9,15 @@ import numpy as np
 import trio
 
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni, DuplexSessionHandle
-from duplex_trio.protocol.duplex import AppendAudio, CreateItem, CreateResponse, InputTextPart, MessageItem
+from duplex_trio.protocol.duplex import (
+    AppendAudio,
+    ConversationCreated,
+    CreateItem,
+    CreateResponse,
+    DuplexCommand,
+    InputTextPart,
+    MessageItem,
+)
 from duplex_trio.protocol.duplex.audio import pcm16_bytes
 from duplex_trio.protocol.duplex.session import DialectName
 from duplex_trio.testing.recorder import RecordingAttachment
@@ -29,6 +37,11 @@ class Talker:
     def __init__(self, handle: DuplexSessionHandle, attachment: RecordingAttachment) -> None:
         self.handle = handle
         self.heard = attachment
+
+    def send(self, *commands: DuplexCommand) -> None:
+        """Send commands, all in the same moment."""
+        for command in commands:
+            self.handle.submit(command)
 
     def append(self, milliseconds: int, *, loud: bool) -> None:
         """Append sound at once: a tone, or silence."""
@@ -56,8 +69,7 @@ class Talker:
 
     def write(self, text: str) -> None:
         """Put a text message into the conversation and ask for an answer."""
-        self.handle.submit(CreateItem(item=MessageItem(role="user", content=(InputTextPart(text),))))
-        self.handle.submit(CreateResponse())
+        self.send(CreateItem(item=MessageItem(role="user", content=(InputTextPart(text),))), CreateResponse())
 
     async def _stream(self, seconds: float, *, loud: bool) -> None:
         for _ in range(round(seconds * 1000 / CHUNK_MS)):
@@ -68,7 +80,8 @@ class Talker:
 async def open_talker(
     omni: DuplexOmni, *, dialect: DialectName = "duplex", patch: Mapping[str, Any] | None = None
 ) -> Talker:
-    """Open a session with a recording attachment."""
+    """Open a session with a recording attachment, and let its first events come."""
     attachment = RecordingAttachment()
     handle = await omni.open_session(dialect=dialect, attachment=attachment, patch=patch)
+    await attachment.wait_for(ConversationCreated)
     return Talker(handle, attachment)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
-from attrs import Factory, define, field
+from attrs import Factory, define, field, frozen
+
+from duplex_trio.stages.units import ChatPrompt, GenerationParams
+
+ASKED_MAX = 256
+"""Prompts that a script remembers."""
 
 Reply = Callable[[str], str]
 """Makes the answer to a user's words."""
@@ -15,6 +21,14 @@ def echo(text: str) -> str:
     return f"You said: {text}"
 
 
+@frozen
+class Asked:
+    """What the language model was asked, and how it was to answer."""
+
+    prompt: ChatPrompt
+    params: GenerationParams
+
+
 @define
 class Script:
     """One conversation's script, or that of all conversations of a model.
@@ -22,7 +36,8 @@ class Script:
     `heard` are the transcripts of the final segments of a session, in order; when they run out, a segment is
     heard as its length. `replies` maps words that were heard to answers; others are made by `otherwise`.
     `word_ms` is the sound of a spoken word, `words_per_step` how many words the language model writes in a
-    step. `fail_on` names words at which the language model's request fails.
+    step. `fail_on` names words at which the language model's request fails. `asked` is what the language
+    model was asked, the latest last.
     """
 
     heard: Sequence[str] = ()
@@ -31,6 +46,7 @@ class Script:
     word_ms: int = 300
     words_per_step: int = 1
     fail_on: frozenset[str] = frozenset()
+    asked: deque[Asked] = field(factory=lambda: deque(maxlen=ASKED_MAX), init=False)
     _heard_by_owner: dict[str, int] = field(factory=dict, init=False)
 
     def hear(self, owner: str, duration_s: float, *, partial: bool) -> str:

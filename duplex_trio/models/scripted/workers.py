@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from duplex_trio.models.scripted.script import Script
+from duplex_trio.models.scripted.script import Asked, Script
 from duplex_trio.stages.port import StageFailed, StageOutput, StageRequest
 from duplex_trio.stages.units import (
     ChatPrompt,
@@ -86,6 +86,8 @@ class ScriptedLlm(StageWorker):
 
     def submit(self, request_id: str, unit: ChatPrompt, final: bool, context: WorkerContext) -> None:
         """Look the answer up; fail where the script says so."""
+        params = self._params[request_id]
+        self._script.asked.append(Asked(unit, params))
         asked = unit.messages[-1].content
         if asked in self._script.fail_on:
             self._forget(request_id)
@@ -96,7 +98,7 @@ class ScriptedLlm(StageWorker):
             )
             return
         words = self._script.answer(asked).split()
-        limit = self._params[request_id].max_tokens
+        limit = params.max_tokens
         reason = "stop" if limit is None or len(words) <= limit else "length"
         self._waiting[request_id] = words[:limit]
         prompt_tokens = sum(len(message.content.split()) for message in unit.messages)
