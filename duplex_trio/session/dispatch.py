@@ -61,10 +61,10 @@ class SessionDispatch:
                 control.cancel_response(command, seq)
             case BargeIn() | CancelInput():
                 control.barge_in(command, seq)
-                self._ingress.restart()
+                self._ingress.drop()
             case ClearInput():
                 control.clear_input(command, seq)
-                self._ingress.restart()
+                self._ingress.drop()
             case ClearOutputAudio():
                 control.clear_output(command)
             case AckPlayback():

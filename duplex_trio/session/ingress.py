@@ -93,6 +93,12 @@ class SessionIngress:
             if len(tail):
                 self._core.state.timeline.append(tail, self._core.now_s, tail=True)
 
+    def drop(self) -> None:
+        """Sound up to here is dropped, what the resampler still holds with it."""
+        if self._decoder is not None:
+            self._decoder.reset()
+        self.restart()
+
     def restart(self) -> None:
         """Sound up to here was committed or dropped: detection starts anew behind it."""
         self._generation += 1

@@ -1,0 +1,226 @@
+"""Push to talk: without turn detection the client says when its turn is over and when it wants an answer."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from duplex_trio.models.scripted.script import Script
+from duplex_trio.protocol.duplex import (
+    ClearInput,
+    Commit,
+    ConversationItemDone,
+    ConversationItemInputAudioTranscriptionCompleted,
+    CreateResponse,
+    ErrorEvent,
+    InputAudioBufferCleared,
+    InputAudioBufferCommitted,
+    MessageItem,
+    ResponseCreated,
+    ResponseDone,
+    ResponseListen,
+)
+from duplex_trio.testing import Talker, conversation
+
+PUSH_TO_TALK = {"turn_detection": None}
+COMMITTED = [
+    "conversation.item.added",
+    "conversation.item.created",
+    "input_audio_buffer.committed",
+    "conversation.item.done",
+]
+
+
+async def refusal(talker: Talker, number: int = 1) -> tuple[str, str | None, str | None]:
+    error = (await talker.heard.nth(ErrorEvent, number)).error
+    return error.code, error.param, error.event_id
+
+
+async def test_a_commit_is_transcribed_and_not_answered(autojump_clock: MockClock) -> None:
+    """No detection events; the item with its transcript, and no response however long one waits."""
+    async with conversation(Script(heard=["hello there"]), patch=PUSH_TO_TALK) as talker:
+        begin = len(talker.heard.events)
+        await talker.speak(1.0)
+        await talker.pause(2.0)
+        assert talker.heard.types[begin:] == []
+        talker.send(Commit())
+        await trio.sleep(10)
+        assert talker.heard.types[begin:] == [
+            *COMMITTED,
+            "conversation.item.input_audio_transcription.completed",
+        ]
+
+
+async def test_a_request_answers_what_was_committed(autojump_clock: MockClock) -> None:
+    """Commit, then create in the same moment: the answer waits for the transcript and follows it."""
+    script = Script(heard=["hello there"])
+    async with conversation(script, patch=PUSH_TO_TALK) as talker:
+        await talker.speak(1.0)
+        talker.send(Commit(), CreateResponse())
+        done = await talker.heard.nth(ResponseDone, 1)
+        (item,) = done.response.output
+        assert isinstance(item, MessageItem)
+        assert item.content[0].transcript == "You said: hello there"  # type: ignore[union-attr]
+        types = talker.heard.types
+        completed = types.index("conversation.item.input_audio_transcription.completed")
+        assert completed < types.index("response.output_audio.delta")
+
+
+async def test_several_commits_are_answered_together(autojump_clock: MockClock) -> None:
+    """Each commit is an item of its own; the model is told both when it is asked."""
+    script = Script(heard=["one", "two"])
+    async with conversation(script, patch=PUSH_TO_TALK) as talker:
+        await talker.speak(0.5)
+        talker.send(Commit())
+        await talker.speak(0.5)
+        talker.send(Commit(), CreateResponse())
+        await talker.heard.nth(ResponseDone, 1)
+        first, second = talker.heard.of(InputAudioBufferCommitted)
+        assert second.previous_item_id == first.item_id
+        transcripts = talker.heard.of(ConversationItemInputAudioTranscriptionCompleted)
+        assert {t.item_id: t.transcript for t in transcripts} == {first.item_id: "one", second.item_id: "two"}
+    assert [message.content for message in script.asked[-1].prompt.messages] == ["one two"]
+
+
+async def test_a_commit_can_ask_for_the_answer_itself(autojump_clock: MockClock) -> None:
+    """With `response_create` the opening block follows the committed block at once."""
+    async with conversation(Script(heard=["hi"]), patch=PUSH_TO_TALK) as talker:
+        await talker.speak(1.0)
+        begin = len(talker.heard.events)
+        talker.send(Commit(response_create=True))
+        await talker.heard.nth(ResponseDone, 1)
+        assert talker.heard.types[begin : begin + 5] == [*COMMITTED, "response.created"]
+        assert talker.heard.of(ConversationItemInputAudioTranscriptionCompleted)[0].transcript == "hi"
+
+
+async def test_the_sound_up_to_the_commit_is_committed(autojump_clock: MockClock) -> None:
+    """What arrives after the commit belongs to the next item, though both were sent in the same moment."""
+    async with conversation(patch=PUSH_TO_TALK) as talker:
+        talker.append(1000, loud=True)
+        talker.send(Commit())
+        talker.append(500, loud=True)
+        talker.send(Commit())
+        await talker.heard.nth(ConversationItemInputAudioTranscriptionCompleted, 2)
+        transcripts = talker.heard.of(ConversationItemInputAudioTranscriptionCompleted)
+        assert [t.transcript for t in transcripts] == ["sound of 1.0 seconds", "sound of 0.5 seconds"]
+
+
+@pytest.mark.parametrize("patch", [PUSH_TO_TALK, {}])
+async def test_an_empty_commit_is_refused(autojump_clock: MockClock, patch: dict[str, None]) -> None:
+    """Before any sound, and again right after a commit; OpenAI's code, the client's event id."""
+    async with conversation(patch=patch) as talker:
+        talker.send(Commit(event_id="e1"))
+        assert await refusal(talker) == ("input_audio_buffer_commit_empty", None, "e1")
+        talker.append(300, loud=True)
+        talker.send(Commit(), Commit(event_id="e2"))
+        assert await refusal(talker, 2) == ("input_audio_buffer_commit_empty", None, "e2")
+        await talker.heard.nth(ConversationItemInputAudioTranscriptionCompleted, 1)
+
+
+async def test_a_clear_drops_the_sound(autojump_clock: MockClock) -> None:
+    """After `cleared` the buffer is empty, so a commit is refused; new sound is committed alone."""
+    async with conversation(patch=PUSH_TO_TALK) as talker:
+        await talker.speak(1.0)
+        talker.send(ClearInput(), Commit(event_id="e1"))
+        await talker.heard.nth(InputAudioBufferCleared, 1)
+        assert await refusal(talker) == ("input_audio_buffer_commit_empty", None, "e1")
+        await talker.speak(0.5)
+        talker.send(Commit())
+        completed = await talker.heard.nth(ConversationItemInputAudioTranscriptionCompleted, 1)
+        assert completed.transcript == "sound of 0.5 seconds"
+
+
+async def test_a_clear_overtakes_a_commit_that_waits(autojump_clock: MockClock) -> None:
+    """The commit of sound that was cleared before it came up commits nothing and is no error."""
+    async with conversation(patch=PUSH_TO_TALK) as talker:
+        await talker.speak(1.0)
+        talker.send(Commit(), ClearInput())
+        await trio.sleep(5)
+        assert not talker.heard.of(InputAudioBufferCommitted)
+        assert not talker.heard.of(ErrorEvent)
+
+
+async def test_silence_is_heard_as_no_words(autojump_clock: MockClock) -> None:
+    """A commit of silence that asks for an answer ends with a listen decision and an empty response."""
+    async with conversation(patch=PUSH_TO_TALK) as talker:
+        await talker.pause(1.0)
+        talker.send(Commit(response_create=True))
+        done = await talker.heard.nth(ResponseDone, 1)
+        assert (done.response.status, done.response.status_details) == ("completed", None)
+        (listen,) = talker.heard.of(ResponseListen)
+        assert listen.response_id == done.response.id
+        assert listen.response.metadata.reason == "silence_or_noise"
+        assert not [name for name in talker.heard.types if name.startswith("response.output_audio")]
+
+
+async def test_a_client_may_say_that_there_was_no_speech(autojump_clock: MockClock) -> None:
+    """`is_speech: false` makes an item without words, asks no model, and listens on."""
+    script = Script(heard=["never"])
+    async with conversation(script, patch=PUSH_TO_TALK) as talker:
+        talker.append(500, loud=True)
+        talker.send(Commit(is_speech=False, response_create=True))
+        listen = await talker.heard.nth(ResponseListen, 1)
+        assert listen.response_id is None
+        (committed,) = talker.heard.of(InputAudioBufferCommitted)
+        assert committed.duplex is not None
+        assert committed.duplex.commit is not None
+        assert committed.duplex.commit.no_response
+        await trio.sleep(5)
+        assert not talker.heard.of(ResponseCreated)
+        assert len(talker.heard.of(ConversationItemDone)) == 1
+
+
+async def test_a_commit_by_hand_cuts_detected_speech_short(autojump_clock: MockClock) -> None:
+    """With detection on: `speech_stopped`, one item with the sound so far, and the rest is another utterance."""
+    async with conversation(Script(heard=["one", "two"])) as talker:
+        await talker.speak(1.0)
+        talker.send(Commit())
+        await talker.speak(1.0)
+        await talker.pause(0.8)
+        await talker.heard.nth(ResponseDone, 1)
+        assert [name for name in talker.heard.types if name.startswith("input_audio_buffer")] == [
+            "input_audio_buffer.speech_started",
+            "input_audio_buffer.speech_stopped",
+            "input_audio_buffer.committed",
+            "input_audio_buffer.speech_started",
+            "input_audio_buffer.speech_stopped",
+            "input_audio_buffer.committed",
+        ]
+        transcripts = talker.heard.of(ConversationItemInputAudioTranscriptionCompleted)
+        assert [t.transcript for t in transcripts] == ["one", "two"]
+
+
+async def test_answers_wait_for_the_response_in_progress(autojump_clock: MockClock) -> None:
+    """A commit that asks while a response is active is answered when that one is done."""
+    script = Script(heard=["one", "two"], replies={"one": "a b c d e f"})
+    async with conversation(
+        script, dialect="ga", patch={"audio": {"input": {"turn_detection": None}}}
+    ) as talker:
+        await talker.speak(0.5)
+        talker.send(Commit(response_create=True))
+        await talker.heard.nth(ResponseCreated, 1)
+        await talker.speak(0.5)
+        talker.send(Commit(response_create=True))
+        await talker.heard.nth(ResponseDone, 2)
+        types = [name for name in talker.heard.types if name in ("response.created", "response.done")]
+        assert types == ["response.created", "response.done"] * 2
+        assert not talker.heard.of(ErrorEvent)
+    assert [message.content for message in script.asked[-1].prompt.messages] == ["one", "a b c d e f", "two"]
+
+
+async def test_too_many_commits_are_refused(autojump_clock: MockClock) -> None:
+    """Beyond the turns that may wait for a model that takes none, a commit's transcript fails and is told so."""
+    async with conversation(patch=PUSH_TO_TALK, step_s={"asr": 3.0}) as talker:
+        for _ in range(8):
+            talker.append(200, loud=True)
+            talker.send(Commit())
+        await trio.sleep(60)
+        failed = [e for e in talker.heard.events if e.type.endswith("transcription.failed")]
+        completed = talker.heard.of(ConversationItemInputAudioTranscriptionCompleted)
+        assert {e.error.code for e in failed} == {"input_backpressure"}  # type: ignore[attr-defined]
+        assert len(failed) + len(completed) == 8
+        assert len(completed) >= 4
+        talker.append(200, loud=True)
+        talker.send(Commit(response_create=True))
+        assert (await talker.heard.nth(ResponseDone, 1)).response.status == "completed"
