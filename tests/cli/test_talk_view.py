@@ -69,12 +69,17 @@ def test_a_terminal_is_redrawn_with_partial_words_and_meters() -> None:
     view.waiting("Loading the models")
     view.show([YOU_PARTIAL], [(YOU, LOUD), (ASSISTANT, QUIET)])
     view.show([YOU_FINAL, SPEAKING], [(YOU, QUIET), (ASSISTANT, LOUD)])
+    view.show([YOU_FINAL, SPEAKING], [(YOU, QUIET), (ASSISTANT, LOUD)])
+    view.show([YOU_FINAL, CUT], [(YOU, QUIET), (ASSISTANT, LOUD)])
     view.close()
     view.close()
     shown = output(target)
     assert "Loading the models" in shown
     assert "Hello th" in shown
     assert "I am speaking" in shown
+    # What is final is printed above, once.
+    assert shown.count("Hello there.") == 1
+    assert shown.rindex("I am ✂ speaking") > shown.rindex("Hello there.")
     assert "██████████" in shown
     # The cursor that redrawing hides is there again.
     assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")

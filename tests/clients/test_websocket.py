@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 import trio
@@ -206,6 +207,26 @@ async def test_close_gives_up_on_a_server_that_does_not_confirm(
     with pytest.raises(DuplexConnectionError, match="within 3 s"):
         async with client_of(nursery, script) as client:
             await client.close(timeout_s=3)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"), [(1000, nullcontext()), (1011, pytest.raises(DuplexConnectionError))]
+)
+async def test_a_server_that_answers_a_close_with_its_close_frame_alone(
+    nursery: trio.Nursery,
+    code: int,
+    expected: AbstractContextManager[object],
+    autojump_clock: MockClock,
+) -> None:
+    async def script(peer: WirePeer) -> None:
+        await peer.open_session()
+        await peer.receive("session.close")
+        await peer.close(code)
+
+    with expected:
+        async with client_of(nursery, script) as client:
+            pass
+    assert client.closed
 
 
 # ---------------------------------------------------------------------- how a session can end

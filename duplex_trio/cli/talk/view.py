@@ -117,7 +117,8 @@ class LiveView(View):
         self._console = console
         self._live: Live | None = None
         self._spinner = Spinner("dots")
-        self._last: RenderableType = Text()
+        self._printed = 0
+        self._changing = Group()
 
     def waiting(self, what: str) -> None:
         """A spinner beside what is being waited for."""
@@ -125,17 +126,24 @@ class LiveView(View):
         self._draw(self._spinner, animated=True)
 
     def show(self, lines: Sequence[Line], levels: Sequence[tuple[str, Pcm]]) -> None:
-        """Draw the conversation, its last lines if there are more than fit."""
-        room = max(4, self._console.height - len(levels) - 4)
+        """Draw what may still change; what is final is printed once, above, and scrolls away in time."""
         meters = [_meter(name, loudness) for name, loudness in levels]
-        self._draw(Group(*(line_text(line) for line in lines[-room:]), Text(), *meters))
+        first = self._printed
+        while self._printed < len(lines) and lines[self._printed].final:
+            self._printed += 1
+        self._changing = Group(*(line_text(line) for line in lines[self._printed :]))
+        self._draw(Group(self._changing, Text(), *meters))
+        for line in lines[first : self._printed]:
+            self._console.print(line_text(line))
 
     def note(self, text: str) -> None:
         """Print the note above the drawing."""
         self._console.print(text, style="yellow", markup=False, highlight=False)
 
     def summary(self, title: str, exchanges: Sequence[Exchange], files: Sequence[Path]) -> None:
-        """Stop redrawing and print the table and the paths below."""
+        """Stop redrawing, without the meters, and print the table and the paths below."""
+        if self._live is not None:
+            self._draw(self._changing)
         self.close()
         print_summary(self._console, title, exchanges, files)
 
