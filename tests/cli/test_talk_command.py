@@ -70,6 +70,7 @@ def test_bad_options_are_refused(arguments: list[str], capsys: pytest.CaptureFix
     assert caught.value.code == 2
 
 
+@pytest.mark.slow
 def test_a_server_that_is_not_there_is_said_without_a_traceback(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], free_port: int
 ) -> None:
