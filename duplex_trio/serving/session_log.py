@@ -1,7 +1,6 @@
-"""One readable log line per thing that happens on a connection, as its client sees it.
+"""The log lines of a connection: who came, who was refused, who left, and on request what was said.
 
-Which events get a line and which of their fields are in it. Sound, tokens and keys are in no line; what
-people said is in one only when the operator asked for it. The engine logs what sessions do by themselves.
+Sound, tokens and keys are in no line. The engine writes the lines about what sessions do.
 """
 
 from __future__ import annotations
@@ -15,19 +14,11 @@ from duplex_trio.protocol.duplex import DuplexEvent
 
 log = structlog.get_logger("duplex_trio.serving")
 
-_LOGGED: Mapping[str, tuple[str, ...]] = {
-    "input_audio_buffer.speech_started": ("audio_start_ms",),
-    "input_audio_buffer.speech_stopped": ("audio_end_ms",),
-    "input_audio_buffer.committed": ("item_id",),
-    "conversation.item.input_audio_transcription.completed": ("item_id",),
-    "conversation.item.input_audio_transcription.failed": ("item_id",),
-    "conversation.item.truncated": ("item_id", "audio_end_ms"),
-    "output_audio_buffer.cleared": ("response_id",),
-    "response.output_audio_transcript.done": ("response_id",),
+_SPOKEN: Mapping[str, str] = {
+    "conversation.item.input_audio_transcription.completed": "user.said",
+    "response.output_audio_transcript.done": "assistant.said",
+    "response.output_text.done": "assistant.wrote",
 }
-_SPOKEN = frozenset(
-    {"conversation.item.input_audio_transcription.completed", "response.output_audio_transcript.done"}
-)
 
 
 class SessionLog:
@@ -60,11 +51,8 @@ class SessionLog:
         self._log.info("client.disconnected", code=code)
 
     def event(self, event: DuplexEvent) -> None:
-        """Write a line for `event` if it is one of those worth a line."""
-        fields = _LOGGED.get(event.type)
-        if fields is None:
-            return
-        values = {name: getattr(event, name) for name in fields}
-        if self._transcripts and event.type in _SPOKEN:
-            values["transcript"] = getattr(event, "transcript", None)
-        self._log.info(event.type, **values)
+        """Write what was said, if the operator asked for that."""
+        name = _SPOKEN.get(event.type) if self._transcripts else None
+        if name is not None:
+            text = getattr(event, "transcript", None) or getattr(event, "text", "")
+            self._log.info(name, text=text)

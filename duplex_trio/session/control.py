@@ -49,7 +49,7 @@ class SessionControl:
         """
         core, state = self._core, self._core.state
         started_s = core.now_s
-        cancelled_response = state.active is not None
+        response = state.active
         cancellation = state.cancel(reason, started_s)
         core.respond_when_done = False
         self.discard_prepared()
@@ -64,8 +64,10 @@ class SessionControl:
         for turn in owed if reason != "session_closed" else ():
             core.transcribe_again(turn)
         core.counters.barge_ins += reason in ("turn_detected", "barge_in")
-        core.counters.responses_cancelled += cancelled_response
-        core.log.info("epoch.cancelled", reason=reason, epoch=cancellation.epoch, response=cancelled_response)
+        core.counters.responses_cancelled += response is not None
+        if response is not None:
+            core.log_done(response, "cancelled", reason=reason)
+        core.log.debug("epoch.raised", reason=reason, epoch=cancellation.epoch)
 
     def discard_prepared(self) -> None:
         """Throw away the turn that was prepared ahead of the end of speech, if there is one."""

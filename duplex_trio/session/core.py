@@ -22,6 +22,7 @@ from duplex_trio.session.limits import SessionLimits
 from duplex_trio.session.port import DuplexStagePort
 from duplex_trio.session.state.egress_queue import EgressOverflowError
 from duplex_trio.session.state.engine_session import DuplexEngineSession
+from duplex_trio.session.state.response import Response
 from duplex_trio.session.turn import Turn
 from duplex_trio.session.work import Work
 
@@ -168,6 +169,20 @@ class SessionCore:
         """Give work to the actor, waiting for room."""
         self.asked += work.asks
         await self.work.send(work)
+
+    def log_done(self, response: Response, status: str, **more: object) -> None:
+        """Write the line about the end of a response: how it ended, how long its answer was awaited, what was sent."""
+        metrics = response.request_metrics
+        self.log.info(
+            "response.done",
+            response_id=response.response_id,
+            status=status,
+            first_audio_ms=None
+            if metrics is None
+            else metrics.speech_end_to_first_audio_ms or metrics.ttfp_ms,
+            sound_ms=round(response.cursor.sent_ms),
+            **more,
+        )
 
     def touch(self) -> None:
         """Something happened that keeps the session alive."""

@@ -170,7 +170,7 @@ class DuplexSessionRunner:
         if response is None or response.response_id != response_id:
             return
         core.counters.responses_completed += 1
-        core.log.info("response.done", response_id=response_id, sound_ms=round(response.cursor.sent_ms))
+        core.log_done(response, "completed")
         core.emit(state.complete_response(response, core.now_s))
         self.actor.perform(ResponseEndedWork(response_id=response_id))
 
