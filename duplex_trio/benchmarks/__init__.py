@@ -1,1 +1,0 @@
-"""Commands that measure, in ratios and counts."""
