@@ -212,6 +212,8 @@ class TurnFlow:
                 await core.egress.put_media(response.end_marker())
             case TurnEnd():
                 response.finish_reason = result.finish_reason
+                if response.request_metrics is None:
+                    response.request_metrics = request_metrics(turn)
                 response.usage = Usage(
                     total_tokens=result.input_tokens + result.output_tokens,
                     input_tokens=result.input_tokens,
