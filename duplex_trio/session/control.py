@@ -109,6 +109,7 @@ class SessionControl:
         if active is None and not core.asked and not core.respond_when_done:
             raise RealtimeError("response_cancel_not_active", "Cancellation failed: no active response found")
         core.cancel_floor = seq
+        core.touch()
         if active is not None or core.respond_when_done:
             self.cancel("client_cancelled")
 
@@ -122,6 +123,7 @@ class SessionControl:
         if isinstance(command, BargeIn) and not state.capabilities.supports_barge_in:
             raise RealtimeError("barge_in_unsupported", "the model cannot be interrupted")
         core.input_floor = core.cancel_floor = seq
+        core.touch()
         interrupted = state.interruptible(core.now_s)
         dropped = clear_input(state)
         self.cancel("barge_in", first=dropped if not interrupted else dropped[:-1])

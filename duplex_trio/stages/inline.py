@@ -53,10 +53,10 @@ class InlineStage(ThreadStage):
             self._worker.close()
 
     async def _step(self) -> bool:
-        self._handle_aborts()
-        self._take_waiting_commands()
-        self._drain()
         try:
+            self._handle_aborts()
+            self._take_waiting_commands()
+            self._drain()
             more = self._worker.step(self)
         except Exception as error:
             # What ends a thread ends this stage: its requests fail, the loop goes on.

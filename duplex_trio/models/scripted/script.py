@@ -36,8 +36,9 @@ class Script:
     `heard` are the transcripts of the final segments of a session, in order; when they run out, a segment is
     heard as its length. `replies` maps words that were heard to answers; others are made by `otherwise`.
     `word_ms` is the sound of a spoken word, `words_per_step` how many words the language model writes in a
-    step. `fail_on` names words at which the language model's request fails. `asked` is what the language
-    model was asked, the latest last.
+    step. `fail_on` names what the user says at which the language model's request fails, `fail_speaking` a
+    word of the answer at which the voice's request does. `asked` is what the language model was asked, the
+    latest last.
     """
 
     heard: Sequence[str] = ()
@@ -46,6 +47,7 @@ class Script:
     word_ms: int = 300
     words_per_step: int = 1
     fail_on: frozenset[str] = frozenset()
+    fail_speaking: str | None = None
     asked: deque[Asked] = field(factory=lambda: deque(maxlen=ASKED_MAX), init=False)
     _heard_by_owner: dict[str, int] = field(factory=dict, init=False)
 

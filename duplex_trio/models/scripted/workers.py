@@ -20,7 +20,7 @@ from duplex_trio.stages.units import (
     VadFrames,
     VadScores,
 )
-from duplex_trio.stages.worker import SerialWorker, StageWorker, WorkerContext
+from duplex_trio.stages.worker import SerialWorker, StageWorker, UnitRefused, WorkerContext
 
 ASR_RATE_HZ, TTS_RATE_HZ = 16_000, 24_000
 TONE_HZ = 440
@@ -148,8 +148,11 @@ class ScriptedTts(SerialWorker):
         """Nothing to load."""
 
     def process(self, request: StageRequest, state: Any, unit: Clause) -> Iterable[SpeechChunk]:
-        """One tone for each word of the clause."""
-        samples = len(unit.text.split()) * self._script.word_ms * TTS_RATE_HZ // 1000
+        """One tone for each word of the clause; fail where the script says so."""
+        words = unit.text.split()
+        if self._script.fail_speaking in words:
+            raise UnitRefused("engine_error", f"scripted failure at {self._script.fail_speaking!r}")
+        samples = len(words) * self._script.word_ms * TTS_RATE_HZ // 1000
         time_s = np.arange(samples, dtype=np.float32) / TTS_RATE_HZ
         pcm = (0.2 * np.sin(2 * np.pi * TONE_HZ * time_s)).astype(np.float32)
         return [SpeechChunk(pcm=pcm, sample_rate_hz=TTS_RATE_HZ, text=unit.text)]
