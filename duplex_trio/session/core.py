@@ -28,6 +28,8 @@ from duplex_trio.session.work import Work
 
 log = structlog.get_logger("duplex_trio.session")
 
+GOODBYE_TIMEOUT_S = 5.0
+"""How long the last events and the close frame may take."""
 READY_COMMANDS_MAX = 16
 READY_EVENTS_MAX = 64
 """A command makes a handful of events, so what is taken from here on still fits into the control lane."""
@@ -96,6 +98,7 @@ class SessionCore:
         self.respond_when_done = False
         self.epoch_scope: trio.CancelScope | None = None
         self.lease_scope: trio.CancelScope | None = None
+        self.egress_scope = trio.CancelScope(shield=True)
         self.end: SessionEnd | None = None
         self.ended = trio.Event()
         self.transcripts_settled = trio.lowlevel.ParkingLot()
@@ -154,6 +157,7 @@ class SessionCore:
         terminal = SessionExpired if end.expired else SessionClosed
         farewell = terminal(event_id=state.new_id("event_"), session_id=state.session_id, reason=end.reason)
         self.egress.finish(farewell)
+        self.egress_scope.deadline = self.now_s + GOODBYE_TIMEOUT_S
         self.progressed.unpark_all()
 
     def put_in_line(self, work: Work) -> None:

@@ -1,12 +1,14 @@
 """The task tree of one session.
 
-    session[id]                       run_session: the supervisor; nothing escapes it |- egress
-    the only writer to the client; when it has said goodbye, the rest is cancelled |- ingress
-    voice activity, partial transcripts |- actor                          ordered decisions |- lease
-    sleeps towards a deadline that activity moves `- epochs                         one nursery after another;
-    a cancellation ends the current one
-       |- appender[epoch]             one turn at a time to the stages
-       `- pump[request]  x N          one for each live turn
+    session[id]                   run: the supervisor; nothing escapes it
+    |- egress                     the only writer to the client; shielded, so that no event is cut in the middle
+    `- tasks                      cancelled when the egress has said goodbye
+       |- ingress                 voice activity, partial transcripts
+       |- actor                   ordered decisions
+       |- lease                   sleeps towards a deadline that activity moves
+       `- epochs                  one nursery after another; a cancellation ends the current one
+          |- appender[epoch]      one turn at a time to the stages
+          `- pump[request]  x N   one for each live turn
 
 A failure in one session ends that session: `run_session` records it, tells the client, and returns.
 """
@@ -47,9 +49,6 @@ from duplex_trio.session.turns import TurnFlow
 from duplex_trio.session.update import SessionUpdater, session_object
 from duplex_trio.session.work import ResponseEndedWork
 
-GOODBYE_TIMEOUT_S = 2.0
-"""How long the last events and the close frame may take once the tasks of the session are over."""
-
 
 class DuplexSessionRunner:
     """The parts of one session, wired together, and the tasks that carry them."""
@@ -86,6 +85,7 @@ class DuplexSessionRunner:
             self.core, self.control, SessionDispatch(self.core, self.control, self.ingress)
         )
         self._attachment = attachment
+        self._written = trio.Event()
 
     # ------------------------------------------------------------------ tasks
 
@@ -97,30 +97,37 @@ class DuplexSessionRunner:
         core.emit(self._opening())
         task_status.started(self.handle)
         try:
-            try:
-                await self._run_tasks()
-            except* Exception as group:
-                # The supervisor of the session: whatever broke in it stays in it.
-                core.log.exception("session.crashed", exc_info=group)
-                self._attempt(
-                    lambda: self.control.fail(RealtimeError("internal_error", "the session failed"))
-                )
-            finally:
-                self._attempt(lambda: self.control.end(SessionEnd("server_shutdown", code=1001)))
-                with trio.move_on_after(GOODBYE_TIMEOUT_S, shield=True):
-                    await self._say_goodbye()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._run_egress, name="egress")
+                try:
+                    await self._run_tasks()
+                except* Exception as group:
+                    # The supervisor of the session: whatever broke in it stays in it.
+                    self._crashed(group)
+                finally:
+                    self._attempt(lambda: self.control.end(SessionEnd("server_shutdown", code=1001)))
         finally:
             core.state.state = "closed"
             core.ended.set()
 
-    async def _run_tasks(self) -> None:
+    async def _run_egress(self) -> None:
+        """Write until the last event is sent, then close; never cut in the middle of an event."""
         core = self.core
+        with core.egress_scope:
+            try:
+                await core.egress.run()
+            except Exception as error:
+                self._crashed(error)
+            await self._say_goodbye()
+        self._written.set()
+
+    async def _run_tasks(self) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.ingress.run, name="ingress")
             nursery.start_soon(self.actor.run, name="actor")
             nursery.start_soon(self._run_lease, name="lease")
             nursery.start_soon(self._run_epochs, name="epochs")
-            await core.egress.run()
+            await self._written.wait()
             nursery.cancel_scope.cancel()
 
     async def _run_epochs(self) -> None:
@@ -188,6 +195,10 @@ class DuplexSessionRunner:
         events.append(ConversationCreated(event_id=state.new_id("event_"), conversation=conversation))
         return events
 
+    def _crashed(self, error: BaseException) -> None:
+        self.core.log.exception("session.crashed", exc_info=error)
+        self._attempt(lambda: self.control.fail(RealtimeError("internal_error", "the session failed")))
+
     def _attempt(self, transition: Callable[[], None]) -> None:
         """End a session whose ledgers may be what broke."""
         try:
@@ -198,12 +209,10 @@ class DuplexSessionRunner:
 
     async def _say_goodbye(self) -> None:
         core = self.core
-        if core.egress.attachment is None:
-            return
-        assert core.end is not None
         try:
             await core.egress.run()
-            await self._attachment.close(core.end.code, core.end.reason)
+            if core.egress.attachment is not None and core.end is not None:
+                await self._attachment.close(core.end.code, core.end.reason)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             core.log.debug("session.goodbye_unheard")
         except Exception:

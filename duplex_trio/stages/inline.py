@@ -60,6 +60,7 @@ class InlineStage(ThreadStage):
             more = self._worker.step(self)
         except Exception as error:
             # What ends a thread ends this stage: its requests fail, the loop goes on.
+            self._drain()
             self._end_all(f"stage {self.name!r} died: {error}")
             return False
         if self._outbox and self.step_s > 0:

@@ -41,6 +41,6 @@ class ScriptedPipeline(Pipeline):
         """The cascade's plugin, which adds nothing to the prompt."""
         return CascadePlugin(ChatProfile(default_instructions=None), voices=("tone",))
 
-    def build_vad_worker(self) -> StageWorker:
+    def build_vad_worker(self) -> StageWorker | None:
         """Voice activity by loudness."""
         return EnergyVad()
