@@ -11,6 +11,8 @@ from duplex_trio.entrypoints.duplex_omni import Attachment
 from duplex_trio.protocol.duplex import DuplexEvent
 
 E = TypeVar("E", bound=DuplexEvent)
+SHOWN = 30
+"""Events that a failed wait shows."""
 
 
 class RecordingAttachment(Attachment):
@@ -69,7 +71,7 @@ class RecordingAttachment(Attachment):
         """The first event of a class that satisfies `where`, at or behind position `after`.
 
         Raises:
-            trio.TooSlowError: none came in time; the message lists what did come.
+            trio.TooSlowError: none came in time; the message lists the last that did come.
         """
         with trio.move_on_after(timeout_s):
             position = after
@@ -80,19 +82,23 @@ class RecordingAttachment(Attachment):
                     if isinstance(event, cls) and where(event):
                         return event
                 await self._news.park()
-        raise trio.TooSlowError(f"no {cls.__name__} after {timeout_s} s; came: {self.types[after:]}")
+        raise trio.TooSlowError(
+            f"no {cls.__name__} after {timeout_s} s; came last: {self.types[after:][-SHOWN:]}"
+        )
 
     async def nth(self, cls: type[E], number: int, *, timeout_s: float = 60.0) -> E:
         """The event of a class that is the `number`th of it, 1 being the first, once it has come.
 
         Raises:
-            trio.TooSlowError: it did not come in time; the message lists what did come.
+            trio.TooSlowError: it did not come in time; the message lists the last that did come.
         """
         with trio.move_on_after(timeout_s):
             while len(self.of(cls)) < number:
                 await self._news.park()
             return self.of(cls)[number - 1]
-        raise trio.TooSlowError(f"no {cls.__name__} number {number} after {timeout_s} s; came: {self.types}")
+        raise trio.TooSlowError(
+            f"no {cls.__name__} number {number} after {timeout_s} s; came last: {self.types[-SHOWN:]}"
+        )
 
     def types_since(self, event: DuplexEvent) -> list[str]:
         """The types of the events behind one that was received."""
