@@ -179,6 +179,7 @@ class DuplexSessionRunner:
         core.counters.responses_completed += 1
         core.log_done(response, "completed")
         core.emit(state.complete_response(response, core.now_s))
+        core.touch()
         self.actor.perform(ResponseEndedWork(response_id=response_id))
 
     def _config_adopted(self, before: DuplexSessionConfig, after: DuplexSessionConfig) -> None:
