@@ -1,8 +1,8 @@
 """One WebSocket and its session: the handshake, the reader, and the attachment that the session writes through.
 
-Transport only. The reader never waits for the session: it decodes a message, hands it over synchronously,
-and reads the next. Nothing here writes while the session is open except the session's egress, through
-`SocketAttachment`.
+Transport only. The reader decodes a message, hands it over synchronously, and reads the next; it waits only
+for a session that has not worked off what it was given. Nothing here writes while the session is open except
+the session's egress, through `SocketAttachment`.
 """
 
 from __future__ import annotations
@@ -132,16 +132,8 @@ class RealtimeConnection:
     async def read(self, handle: DuplexSessionHandle) -> None:
         """Hand everything the client sends to the session, until the client leaves."""
         while (message := await self._receive())["type"] != "websocket.disconnect":
-            text = message.get("text")
-            if text is None:
-                handle.refuse(envelope.binary_message())
-                continue
-            try:
-                command = decode_command(text)
-            except RealtimeError as error:
-                handle.refuse(error)
-            else:
-                self._dispatch(handle, command)
+            self._take(handle, message.get("text"))
+            await handle.ready()
         self._lose(message)
 
     async def close_with(self, handle: DuplexSessionHandle) -> None:
@@ -157,6 +149,17 @@ class RealtimeConnection:
     async def _refuse(self, error: RealtimeError) -> None:
         self._log.refused(error.code, error.message)
         await self.attachment.refuse(error)
+
+    def _take(self, handle: DuplexSessionHandle, text: str | None) -> None:
+        if text is None:
+            handle.refuse(envelope.binary_message())
+            return
+        try:
+            command = decode_command(text)
+        except RealtimeError as error:
+            handle.refuse(error)
+        else:
+            self._dispatch(handle, command)
 
     def _dispatch(self, handle: DuplexSessionHandle, command: ClientMessage) -> None:
         match command:

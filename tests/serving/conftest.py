@@ -104,6 +104,9 @@ class FakeHandle:
         self.changed.set()
         self.changed = trio.Event()
 
+    async def ready(self) -> None:
+        await trio.lowlevel.checkpoint()
+
     def submit(self, command: Any) -> None:
         self.commands.append(command)
         self._note()
