@@ -37,9 +37,12 @@ class DuplexOmniEngine(AsyncOmniEngine):
         self.plugin = pipeline.build_plugin()
         vad_worker = pipeline.build_vad_worker()
         self.vad = stage_factory(vad_worker) if vad_worker is not None else None
-        self.metrics = EngineMetrics()
         super().__init__(pipeline, stage_factory=stage_factory)
-        self.metrics.watch(lambda: self.orchestrator.live_requests, self.stage_statistics)
+        self.metrics = EngineMetrics(
+            sessions=lambda: self.manager.live_counters(),
+            live_requests=lambda: self.orchestrator.live_requests,
+            stages=self.stage_statistics,
+        )
         self.manager = DuplexSessionManager(
             self.plugin,
             self.duplex_orchestrator,

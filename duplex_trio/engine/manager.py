@@ -14,6 +14,7 @@ from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.protocol.duplex import RealtimeError
 from duplex_trio.protocol.duplex.session import DialectName, SessionDefaults, apply_patch, default_config
 from duplex_trio.session.attachment import Attachment
+from duplex_trio.session.counters import SessionCounters
 from duplex_trio.session.handle import DuplexSessionHandle
 from duplex_trio.session.limits import SessionLimits
 from duplex_trio.session.port import DuplexStagePort
@@ -71,6 +72,10 @@ class DuplexSessionManager:
     def count(self) -> int:
         """Sessions that hold a slot."""
         return len(self._sessions)
+
+    def live_counters(self) -> list[SessionCounters]:
+        """The counters of the sessions that hold a slot."""
+        return [handle.counters for handle in self._sessions.values()]
 
     def use_nursery(self, nursery: trio.Nursery | None) -> None:
         """Let sessions live in this nursery; without one no session is let in."""

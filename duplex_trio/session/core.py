@@ -175,7 +175,10 @@ class SessionCore:
         await self.work.send(work)
 
     def log_done(self, response: Response, status: str, **more: object) -> None:
-        """Write the line about the end of a response: how it ended, how long its answer was awaited, what was sent."""
+        """Write the line about the end of a response.
+
+        How it ended, how long its answer was awaited, what was sent.
+        """
         metrics = response.request_metrics
         self.log.info(
             "response.done",

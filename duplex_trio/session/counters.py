@@ -1,4 +1,4 @@
-"""What a session counts, for metrics. Plain numbers that only grow; the engine adds them up."""
+"""What a session counts, for metrics. Plain numbers that only grow; whoever shows them adds sessions up."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from attrs import define, field
 
 @define
 class SessionCounters:
-    """Counters of one session."""
+    """Counters of one session.
+
+    `first_audio_ms` are the waits from the end of the user's speech to the first sound of the answer that
+    nobody has taken yet (see `take_first_audio_ms`).
+    """
 
     responses_completed: int = 0
     responses_cancelled: int = 0
@@ -19,7 +23,10 @@ class SessionCounters:
     partial_transcripts: int = 0
     commands_refused: int = 0
     discarded_audio_ms: float = 0.0
-    stale_outputs: int = 0
     cleanup_retries: int = 0
-    barge_in_decide_ms: list[float] = field(factory=list)
-    speech_end_to_first_audio_ms: list[float] = field(factory=list)
+    first_audio_ms: list[float] = field(factory=list)
+
+    def take_first_audio_ms(self) -> list[float]:
+        """The waits since the last call."""
+        taken, self.first_audio_ms = self.first_audio_ms, []
+        return taken

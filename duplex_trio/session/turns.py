@@ -255,7 +255,7 @@ class TurnFlow:
         timing.first_audio_s = core.now_s
         response.request_metrics = request_metrics(turn)
         if timing.speech_end_s is not None:
-            core.counters.speech_end_to_first_audio_ms.append((core.now_s - timing.speech_end_s) * 1000)
+            core.counters.first_audio_ms.append((core.now_s - timing.speech_end_s) * 1000)
 
     async def _release(self, turn: Turn, request: DuplexStageRequest) -> None:
         core = self._core
