@@ -174,7 +174,10 @@ class CascadePlugin(DuplexModelPlugin):
     def _ask(self, state: CascadeRequest, user_text: str | None) -> StageForward:
         turn, profile = state.turn, self._profile
         max_tokens = turn.max_output_tokens or profile.max_tokens
-        room = None if self._context_tokens is None else max(1, self._context_tokens - max_tokens)
+        room = None
+        if self._context_tokens is not None:
+            # A limit above the context is common among clients; it must not leave the prompt without room.
+            room = self._context_tokens - min(max_tokens, self._context_tokens // 2)
         prompt = build_prompt(
             turn.conversation,
             instructions=turn.instructions,
@@ -205,8 +208,9 @@ class CascadePlugin(DuplexModelPlugin):
             if self._says_enough(state):
                 state.said_enough = ended = True
                 break
+        voice = state.turn.voice if state.turn.voice in self.voices else self.default_voice
         clauses = [
-            Clause(text=text, voice=self.default_voice, speed=state.turn.speed)
+            Clause(text=text, voice=voice, speed=state.turn.speed)
             for text in (spoken or [""] if ended else spoken)
         ]
         return [

@@ -1,0 +1,165 @@
+"""The language model's prompt: one user message at the end, whatever the conversation looks like."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from duplex_trio.models.cascade.profiles import ChatProfile
+from duplex_trio.models.cascade.prompt import build_prompt
+from duplex_trio.stages.units import ChatMessage
+
+Role = Literal["user", "assistant", "system", "tool"]
+PLAIN = ChatProfile(default_instructions=None)
+
+
+def said(*messages: tuple[Role, str]) -> list[ChatMessage]:
+    return [ChatMessage(role=role, content=content) for role, content in messages]
+
+
+def words(messages: Sequence[ChatMessage]) -> int:
+    """A prompt's length in words, in place of tokens."""
+    return sum(len(message.content.split()) for message in messages)
+
+
+def prompt(
+    conversation: Sequence[ChatMessage],
+    user_text: str | None = None,
+    *,
+    instructions: str | None = None,
+    profile: ChatProfile = PLAIN,
+    words_max: int | None = None,
+) -> list[tuple[str, str]]:
+    built = build_prompt(
+        conversation,
+        instructions=instructions,
+        user_text=user_text,
+        profile=profile,
+        tokens_max=words_max,
+        count_tokens=words,
+    )
+    return [(message.role, message.content) for message in built.messages]
+
+
+def test_the_users_words_come_last() -> None:
+    """Behind the conversation, as a message of their own."""
+    history = said(("user", "a"), ("assistant", "b"))
+    assert prompt(history, "c") == [("user", "a"), ("assistant", "b"), ("user", "c")]
+
+
+def test_a_conversation_is_answered_as_it_stands() -> None:
+    """Without new words its last message is the question."""
+    assert prompt(said(("user", "a"), ("assistant", "b"), ("user", "c")))[-1] == ("user", "c")
+
+
+def test_messages_of_one_side_in_a_row_are_one() -> None:
+    """Who went on speaking said one thing; a tool's output counts as the user's side."""
+    history = said(("user", "a"), ("user", "b"), ("assistant", "c"), ("assistant", "d"), ("tool", "e"))
+    assert prompt(history, "f") == [("user", "a b"), ("assistant", "c d"), ("user", "e f")]
+
+
+def test_a_conversation_begins_with_the_user() -> None:
+    """A greeting of the assistant in front is left out, as chat templates demand."""
+    assert prompt(said(("assistant", "welcome"), ("user", "a"))) == [("user", "a")]
+
+
+@pytest.mark.parametrize("history", [[], [("assistant", "welcome")], [("system", "be kind")]])
+def test_without_a_user_there_is_a_greeting(history: list[tuple[Role, str]]) -> None:
+    """Something must be answered, so the user is taken to have said hello."""
+    assert prompt(said(*history))[-1] == ("user", "Hello.")
+
+
+def test_instructions_are_a_system_message() -> None:
+    """The session's come first, then the conversation's system messages, wherever they stand."""
+    history = said(("user", "a"), ("system", "the door is open"), ("assistant", "b"))
+    assert prompt(history, "c", instructions="be kind") == [
+        ("system", "be kind\nthe door is open"),
+        ("user", "a"),
+        ("assistant", "b"),
+        ("user", "c"),
+    ]
+
+
+def test_the_profiles_instructions_stand_in() -> None:
+    """They hold until the session has its own."""
+    profile = ChatProfile(default_instructions="speak plainly")
+    assert prompt([], "a", profile=profile)[0] == ("system", "speak plainly")
+    assert prompt([], "a", profile=profile, instructions="be loud")[0] == ("system", "be loud")
+
+
+def test_a_model_without_a_system_role_is_told_by_the_user() -> None:
+    """Instructions open the first user message."""
+    profile = ChatProfile(system_role=False, default_instructions=None)
+    history = said(("user", "a"), ("assistant", "b"))
+    assert prompt(history, "c", instructions="be kind", profile=profile) == [
+        ("user", "be kind\n\na"),
+        ("assistant", "b"),
+        ("user", "c"),
+    ]
+
+
+def test_old_messages_go_by_the_profiles_count() -> None:
+    """Two before the current one: with these the conversation would begin with the assistant, so one goes too."""
+    history = said(("user", "a"), ("assistant", "b"), ("user", "c"), ("assistant", "d"))
+    profile = ChatProfile(default_instructions=None, history_messages_max=2)
+    assert prompt(history, "e", profile=profile) == [("user", "c"), ("assistant", "d"), ("user", "e")]
+    assert prompt(history, "e", profile=ChatProfile(default_instructions=None, history_messages_max=1)) == [
+        ("user", "e")
+    ]
+
+
+def test_old_messages_go_until_the_prompt_fits() -> None:
+    """In pairs from the front; instructions and the last words always stay."""
+    history = said(("user", "a a a"), ("assistant", "b b b"), ("user", "c c"), ("assistant", "d d"))
+    assert len(prompt(history, "e e", words_max=12)) == 5
+    assert prompt(history, "e e", words_max=11) == [("user", "c c"), ("assistant", "d d"), ("user", "e e")]
+    assert prompt(history, "e e", words_max=5) == [("user", "e e")]
+    assert prompt(history, "e e", instructions="be kind", words_max=1) == [
+        ("system", "be kind"),
+        ("user", "e e"),
+    ]
+
+
+_message = st.builds(
+    ChatMessage,
+    role=st.sampled_from(["user", "assistant", "system", "tool"]),
+    content=st.text("ab ", min_size=1, max_size=8),
+)
+
+
+@given(
+    history=st.lists(_message, max_size=12),
+    user_text=st.none() | st.just("now"),
+    instructions=st.none() | st.just("be kind"),
+    system_role=st.booleans(),
+    history_max=st.integers(1, 6),
+    words_max=st.none() | st.integers(1, 20),
+)
+def test_any_conversation_makes_a_prompt_that_templates_take(
+    history: list[ChatMessage],
+    user_text: str | None,
+    instructions: str | None,
+    system_role: bool,
+    history_max: int,
+    words_max: int | None,
+) -> None:
+    """One system message at most and in front, then user and assistant in turn, the user first."""
+    profile = ChatProfile(
+        default_instructions=None, system_role=system_role, history_messages_max=history_max
+    )
+    built = prompt(history, user_text, instructions=instructions, profile=profile, words_max=words_max)
+    roles = [role for role, _ in built]
+    if roles[0] == "system":
+        assert system_role
+        roles = roles[1:]
+    assert roles[0] == "user"
+    assert all(earlier != later for earlier, later in zip(roles, roles[1:], strict=False))
+    assert set(roles) <= {"user", "assistant"}
+    assert len(roles) <= history_max + 1
+    if user_text is not None:
+        assert built[-1][0] == "user"
+        assert built[-1][1].endswith("now")
