@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Literal
 
 import pytest
@@ -157,7 +158,7 @@ def test_any_conversation_makes_a_prompt_that_templates_take(
         assert system_role
         roles = roles[1:]
     assert roles[0] == "user"
-    assert all(earlier != later for earlier, later in zip(roles, roles[1:], strict=False))
+    assert all(earlier != later for earlier, later in pairwise(roles))
     assert set(roles) <= {"user", "assistant"}
     assert len(roles) <= history_max + 1
     if user_text is not None:
