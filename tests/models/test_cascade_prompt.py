@@ -57,6 +57,12 @@ def test_a_conversation_is_answered_as_it_stands() -> None:
     assert prompt(said(("user", "a"), ("assistant", "b"), ("user", "c")))[-1] == ("user", "c")
 
 
+def test_an_answer_can_be_added_to() -> None:
+    """A conversation that ends with the assistant keeps the question before it, however little room there is."""
+    history = said(("user", "a"), ("assistant", "b"), ("user", "c"), ("assistant", "d"))
+    assert prompt(history, words_max=1) == [("user", "c"), ("assistant", "d")]
+
+
 def test_messages_of_one_side_in_a_row_are_one() -> None:
     """Who went on speaking said one thing; a tool's output counts as the user's side."""
     history = said(("user", "a"), ("user", "b"), ("assistant", "c"), ("assistant", "d"), ("tool", "e"))

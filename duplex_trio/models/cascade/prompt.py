@@ -20,11 +20,11 @@ def build_prompt(
     tokens_max: int | None = None,
     count_tokens: CountTokens | None = None,
 ) -> ChatPrompt:
-    """Make a prompt that ends with a user message.
+    """Make the prompt of the next assistant message.
 
     Messages of one role in a row become one: a user who went on speaking said one thing. A conversation that
     does not begin with the user loses its beginning, as chat templates demand. Old messages go first when
-    there are too many, by the profile's count or by tokens.
+    there are too many, by the profile's count or by tokens; the last user message and what follows it stay.
 
     Args:
         conversation: the messages before the current one.
@@ -44,10 +44,11 @@ def build_prompt(
     instructions = instructions or profile.default_instructions
     told = "\n".join([*([instructions] if instructions else []), *system])
     messages = _with_instructions(spoken, told, profile)
-    while tokens_max is not None and count_tokens is not None and len(spoken) > 1:
-        if count_tokens(messages) <= tokens_max:
+    while tokens_max is not None and count_tokens is not None and count_tokens(messages) > tokens_max:
+        shorter = _from_user(spoken[1:])
+        if not shorter:
             break
-        spoken = _from_user(spoken[1:]) or spoken[-1:]
+        spoken = shorter
         messages = _with_instructions(spoken, told, profile)
     return ChatPrompt(messages=messages)
 
