@@ -229,6 +229,7 @@ class SessionActor:
         turn.timing.committed_s = core.now_s
         if empty:
             turn.discard()
+            self._opener.expect_transcript(turn)
             self._flow.publish_transcript(turn)
             self._listen("silence_or_noise")
             return

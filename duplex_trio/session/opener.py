@@ -75,7 +75,7 @@ class TurnOpener:
             self.answer(turn, None, seq)
         elif turn.speculative:
             # What it would say is dropped: it has no response to say it in.
-            self._expect_transcript(turn)
+            self.expect_transcript(turn)
             self._flow.publish_transcript(turn)
             turn.released.set()
         else:
@@ -95,7 +95,7 @@ class TurnOpener:
         core.log.info("response.created", response_id=response.response_id, prepared=turn.speculative)
         turn.response = response
         core.speaking = turn
-        self._expect_transcript(turn)
+        self.expect_transcript(turn)
         turn.released.set()
         if turn.speculative:
             self._flow.publish_transcript(turn)
@@ -107,7 +107,7 @@ class TurnOpener:
     def transcribe(self, turn: Turn) -> None:
         """Begin a turn that only makes the transcript of its item."""
         turn.respond = False
-        self._expect_transcript(turn)
+        self.expect_transcript(turn)
         turn.released.set()
         self._enqueue(turn)
 
@@ -123,7 +123,8 @@ class TurnOpener:
             core.respond_when_done = False
             self.answer(self.new_turn(), None, core.command_seq + 1)
 
-    def _expect_transcript(self, turn: Turn) -> None:
+    def expect_transcript(self, turn: Turn) -> None:
+        """From here on the turn owes the transcript of its item, if it has sound."""
         if turn.item_id is not None and turn.pcm is not None:
             self._core.transcribing[turn.item_id] = turn
 

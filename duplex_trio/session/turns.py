@@ -161,8 +161,8 @@ class TurnFlow:
         core.log.warning("turn.failed", request_id=turn.request_id, code=error.code, message=error.message)
         if core.prepared is turn:
             self._control.discard_prepared()
-        if turn.item_id is not None and turn.transcript is None:
-            core.transcribing.pop(turn.item_id, None)
+        if turn.item_id is not None and self._owes_transcript(turn):
+            del core.transcribing[turn.item_id]
             core.emit(transcript_failed(core.state, turn.item_id, error))
             core.transcripts_settled.unpark_all()
         if turn.response is not None:
@@ -173,6 +173,8 @@ class TurnFlow:
     async def _handle_output(self, turn: Turn, delivered: DeliveredOutput) -> None:
         self._core.touch()
         for result in delivered.results:
+            if turn.discarded:
+                return  # cancelled when the output was already on its way here
             if isinstance(result, UserTranscript):
                 self.note_transcript(turn, result)
                 continue
@@ -239,11 +241,15 @@ class TurnFlow:
     def publish_transcript(self, turn: Turn) -> None:
         """Send the transcript of a turn whose sound is committed; nothing before both are there."""
         core = self._core
-        if turn.item_id is None or turn.transcript is None:
+        if turn.item_id is None or turn.transcript is None or not self._owes_transcript(turn):
             return
-        core.transcribing.pop(turn.item_id, None)
+        del core.transcribing[turn.item_id]
         core.emit(transcript_completed(core.state, turn.item_id, turn.transcript, turn.transcript_duration_s))
         core.transcripts_settled.unpark_all()
+
+    def _owes_transcript(self, turn: Turn) -> bool:
+        # After a cancellation another turn may make the transcript of the same item.
+        return turn.item_id is not None and self._core.transcribing.get(turn.item_id) is turn
 
     def note_first_audio(self, response: Response) -> None:
         """The first sound of a response leaves for the client: the parts of the wait for it are known now."""
