@@ -17,6 +17,7 @@ from duplex_trio.protocol.duplex import (
     CreateItem,
     CreateResponse,
     DeleteItem,
+    InputAudioBufferTimeoutTriggered,
     InputAudioPart,
     MessageItem,
     RealtimeError,
@@ -43,7 +44,7 @@ from duplex_trio.session.state.items import (
 )
 from duplex_trio.session.turns import TurnFlow
 from duplex_trio.session.update import SessionUpdater
-from duplex_trio.session.work import CommandWork, ResponseEndedWork, SpeechEndedWork, Work
+from duplex_trio.session.work import CommandWork, IdleWork, ResponseEndedWork, SpeechEndedWork, Work
 from duplex_trio.stages.units import Pcm
 
 
@@ -85,6 +86,8 @@ class SessionActor:
                     self._speech_ended(work)
                 case ResponseEndedWork():
                     self._opener.response_ended()
+                case IdleWork():
+                    self._user_is_silent(work)
         except RealtimeError as error:
             self._core.refuse(error, event_id)
 
@@ -124,6 +127,7 @@ class SessionActor:
         if work.seq < core.input_floor:
             return
         self._control.discard_prepared()
+        core.disarm_idle()
         committed = commit_audio(
             state, state.timeline.start, work.audio_end, empty=command.is_speech is False
         )
@@ -194,6 +198,8 @@ class SessionActor:
             state.turn_state = "user_speaking"
         elif command.event == "user_committed":
             state.turn_state = "user_committed"
+        elif command.event == "assistant_started":
+            state.turn_state = "assistant_generating"
         elif command.event == "assistant_done" and state.active is None:
             state.turn_state = "idle"
         core.emit(
@@ -235,6 +241,20 @@ class SessionActor:
             return
         detection = state.config.turn_detection
         self._opener.take_up(turn, respond=detection is not None and detection.create_response, seq=work.seq)
+
+    def _user_is_silent(self, work: IdleWork) -> None:
+        core, state = self._core, self._core.state
+        if work.seq < core.input_floor or state.active is not None or state.speech_open:
+            return
+        committed = commit_audio(state, work.begin, work.end, empty=True, answered=True)
+        triggered = InputAudioBufferTimeoutTriggered(
+            event_id=state.new_id("event_"),
+            audio_start_ms=state.timeline.position_ms(work.begin),
+            audio_end_ms=state.timeline.position_ms(work.end),
+            item_id=committed.item_id,
+        )
+        core.emit([triggered, *committed.events])
+        self._opener.answer(self._opener.new_turn(), None, work.seq)
 
     def _listen(self, reason: str) -> None:
         state = self._core.state

@@ -52,6 +52,7 @@ class SessionControl:
         response = state.active
         cancellation = state.cancel(reason, started_s)
         core.respond_when_done = False
+        core.disarm_idle()
         self.discard_prepared()
         for turn in list(core.live_turns.values()):
             if turn.epoch < cancellation.epoch:

@@ -64,6 +64,7 @@ class SessionCore:
         transcribing: turns that owe the transcript of a committed user item, by item id.
         on_prepared_transcript: told what was said in a turn that was prepared ahead.
         transcribe_again: makes the transcript of a turn that was cancelled before it had one.
+        disarm_idle: told of everything for which a silent user need not be prompted.
         cancel_floor: commands below it asked for responses that were cancelled before they began.
         input_floor: commits below it took sound that was dropped.
         progressed: where the socket's reader waits while much of what it brought is still to be worked off.
@@ -91,6 +92,7 @@ class SessionCore:
         self.transcribing: dict[str, Turn] = {}
         self.on_prepared_transcript: Callable[[str], None] = _ignore
         self.transcribe_again: Callable[[Turn], None] = _ignore
+        self.disarm_idle: Callable[[], None] = lambda: None
         self.command_seq = 0
         self.asked = 0
         self.cancel_floor = 0
@@ -171,8 +173,14 @@ class SessionCore:
 
     async def wait_in_line(self, work: Work) -> None:
         """Give work to the actor, waiting for room."""
+        taken = False
         self.asked += work.asks
-        await self.work.send(work)
+        try:
+            await self.work.send(work)
+            taken = True
+        finally:
+            if not taken:
+                self.asked -= work.asks
 
     def log_done(self, response: Response, status: str, **more: object) -> None:
         """Write the line about the end of a response.

@@ -106,6 +106,11 @@ class SessionIngress:
         self._endpointer.skip(max(0, behind))
         self._partials.reset()
 
+    @property
+    def scored(self) -> int:
+        """Position on the input line up to which the detector has judged."""
+        return self._endpointer.position_sample
+
     def configure(self, detection: TurnDetection | None) -> None:
         """Adopt the turn detection of the session."""
         if detection is None:
@@ -227,6 +232,7 @@ class SessionIngress:
         core, state = self._core, self._core.state
         self._speech_start = max(start, state.timeline.start)
         self._partials.reset()
+        core.disarm_idle()
         interrupts = state.interruptible(core.now_s)
         core.emit(speech_started(state, self._speech_start))
         core.log.info("speech.started", at_ms=state.timeline.position_ms(self._speech_start))

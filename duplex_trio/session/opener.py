@@ -91,6 +91,7 @@ class TurnOpener:
         """
         core, state = self._core, self._core.state
         response = state.begin_response(turn.turn_id, options, core.now_s)
+        core.disarm_idle()
         core.emit(opening(response))
         core.log.info("response.created", response_id=response.response_id, prepared=turn.speculative)
         turn.response = response

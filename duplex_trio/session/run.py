@@ -6,6 +6,7 @@
        |- ingress                 voice activity, partial transcripts
        |- actor                   ordered decisions
        |- lease                   sleeps towards a deadline that activity moves
+       |- idle                    waits for a user who says nothing
        `- epochs                  one nursery after another; a cancellation ends the current one
           |- appender[epoch]      one turn at a time to the stages
           `- pump[request]  x N   one for each live turn
@@ -38,6 +39,7 @@ from duplex_trio.session.core import SessionCore, SessionEnd
 from duplex_trio.session.dispatch import SessionDispatch
 from duplex_trio.session.egress import Egress
 from duplex_trio.session.handle import DuplexSessionHandle
+from duplex_trio.session.idle import IdlePrompter
 from duplex_trio.session.ingress import SessionIngress
 from duplex_trio.session.limits import SessionLimits
 from duplex_trio.session.opener import TurnOpener
@@ -79,6 +81,8 @@ class DuplexSessionRunner:
         opener = TurnOpener(self.core, self.control, self.flow)
         self.actor = SessionActor(self.core, self.control, self.flow, opener, updater)
         self.ingress = SessionIngress(self.core, self.control, opener.prepare)
+        self.idle = IdlePrompter(self.core, lambda: self.ingress.scored)
+        self.core.disarm_idle = self.idle.disarm
         self.core.transcribe_again = opener.transcribe_again
         self.core.on_prepared_transcript = self.ingress.note_prepared_transcript
         self.handle = DuplexSessionHandle(
@@ -126,6 +130,7 @@ class DuplexSessionRunner:
             nursery.start_soon(self.ingress.run, name="ingress")
             nursery.start_soon(self.actor.run, name="actor")
             nursery.start_soon(self._run_lease, name="lease")
+            nursery.start_soon(self.idle.run, name="idle")
             nursery.start_soon(self._run_epochs, name="epochs")
             await self._written.wait()
             nursery.cancel_scope.cancel()
@@ -180,10 +185,12 @@ class DuplexSessionRunner:
         core.log_done(response, "completed")
         core.emit(state.complete_response(response, core.now_s))
         core.touch()
+        self.idle.arm()
         self.actor.perform(ResponseEndedWork(response_id=response_id))
 
     def _config_adopted(self, before: DuplexSessionConfig, after: DuplexSessionConfig) -> None:
         if before.turn_detection != after.turn_detection:
+            self.idle.disarm()
             self.ingress.configure(after.turn_detection)
 
     def _opening(self) -> list[DuplexEvent]:

@@ -56,4 +56,18 @@ class ResponseEndedWork:
         return False
 
 
-Work = CommandWork | SpeechEndedWork | ResponseEndedWork
+@frozen(kw_only=True)
+class IdleWork:
+    """The user has said nothing for as long as the session waits; the silence is [begin, end)."""
+
+    begin: int
+    end: int
+    seq: int
+
+    @property
+    def asks(self) -> bool:
+        """It asks for a response on the user's behalf."""
+        return True
+
+
+Work = CommandWork | SpeechEndedWork | ResponseEndedWork | IdleWork

@@ -287,6 +287,9 @@ class DuplexEngineSession:
         cancel_reason: str | None = None,
     ) -> list[DuplexEvent]:
         response.end(status)
+        entry = self._entry_of(response)
+        if entry is None:
+            response.conversation_id = None  # its item was deleted, so nothing more is said of it
         events = closing(response, details, shown_text=shown_text, cancel_reason=cancel_reason)
         self._ended[response.response_id] = response
         while len(self._ended) > ENDED_RESPONSES_MAX:
@@ -294,7 +297,6 @@ class DuplexEngineSession:
         if self.active is response:
             self.active = None
             self.turn_state = "idle"
-        entry = self.conversation.find(response.item_id)
         if entry is not None:
             self.conversation.replace_item(response.item_id, response.final_item(shown_text))
             entry.text = shown_text.strip()
@@ -302,8 +304,13 @@ class DuplexEngineSession:
                 entry.text = response.heard_text(self.heard_ms(response, now_s))
         return events
 
-    def _credit(self, response: Response, heard_ms: float) -> bool:
+    def _entry_of(self, response: Response) -> ConversationEntry | None:
+        """The response's own item; a client may have deleted it, and may even have used its id for another one."""
         entry = self.conversation.find(response.item_id)
+        return entry if entry is not None and entry.response_id == response.response_id else None
+
+    def _credit(self, response: Response, heard_ms: float) -> bool:
+        entry = self._entry_of(response)
         if entry is None:
             return False
         text = response.heard_text(heard_ms)

@@ -74,7 +74,7 @@ def input_item_id(session: DuplexEngineSession) -> str:
 
 
 def commit_audio(
-    session: DuplexEngineSession, begin: int, end: int, *, empty: bool = False
+    session: DuplexEngineSession, begin: int, end: int, *, empty: bool = False, answered: bool = False
 ) -> CommittedAudio:
     """Make the sound in [begin, end) a user item whose transcript is pending.
 
@@ -83,6 +83,7 @@ def commit_audio(
         begin: first sample of the item; earlier ones are dropped.
         end: the sample after its last; later ones stay in the buffer.
         empty: the sound is known to hold no speech, so no transcript will come.
+        answered: a response follows although it is empty.
 
     Raises:
         RealtimeError: `input_audio_buffer_commit_empty` when nothing was appended since the last commit and
@@ -106,7 +107,9 @@ def commit_audio(
     session.turn_state = "user_committed"
     new_id = session.new_id
     record = CommitRecord(
-        is_speech=not empty, empty=True if empty else None, no_response=True if empty else None
+        is_speech=not empty,
+        empty=True if empty else None,
+        no_response=True if empty and not answered else None,
     )
     events += [
         ConversationItemAdded(event_id=new_id("event_"), previous_item_id=previous, item=item),

@@ -1,0 +1,132 @@
+"""`idle_timeout_ms`: a user who says nothing after an answer is spoken to again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from duplex_trio.models.scripted.script import Script
+from duplex_trio.protocol.duplex import (
+    ClearOutputAudio,
+    Commit,
+    InputAudioBufferCommitted,
+    InputAudioBufferTimeoutTriggered,
+    ResponseCreated,
+    ResponseDone,
+    UpdateSession,
+)
+from duplex_trio.testing import Talker, conversation
+
+PATIENCE_S = 6.0
+PATIENT = {"turn_detection": {"idle_timeout_ms": 6000}}
+
+
+def script() -> Script:
+    """One question; whatever else is asked is answered in two words, 600 ms of sound."""
+    return Script(heard=["hello there"], otherwise=lambda _: "well then")
+
+
+async def test_a_silent_user_is_prompted(autojump_clock: MockClock) -> None:
+    """The time runs from the end of the sound; the silence is an item, and an answer follows by itself."""
+    told = script()
+    async with conversation(told, patch=PATIENT) as talker:
+        await talker.turn()
+        done = await talker.heard.nth(ResponseDone, 1)
+        done_s = talker.heard.times_s[talker.heard.events.index(done)]
+        await talker.pause(PATIENCE_S + 1.0)
+        (triggered,) = talker.heard.of(InputAudioBufferTimeoutTriggered)
+        position = talker.heard.events.index(triggered)
+        assert talker.heard.times_s[position] - done_s == pytest.approx(PATIENCE_S + 0.35, abs=0.1)
+        assert talker.heard.types[position : position + 6] == [
+            "input_audio_buffer.timeout_triggered",
+            "conversation.item.added",
+            "conversation.item.created",
+            "input_audio_buffer.committed",
+            "conversation.item.done",
+            "response.created",
+        ]
+        committed = talker.heard.of(InputAudioBufferCommitted)[1]
+        assert triggered.item_id == committed.item_id
+        assert triggered.audio_end_ms - triggered.audio_start_ms == pytest.approx(6000, abs=100)
+        assert (await talker.heard.nth(ResponseDone, 2)).response.status == "completed"
+    assert len(told.asked) == 2
+
+
+async def test_each_prompt_waits_anew(autojump_clock: MockClock) -> None:
+    """Without a microphone at all: prompted again after each answer, at the same distance."""
+    async with conversation(script(), patch=PATIENT) as talker:
+        talker.write("hi")
+        await trio.sleep(30)
+        times_s = [
+            at_s
+            for at_s, event in zip(talker.heard.times_s, talker.heard.events, strict=True)
+            if isinstance(event, InputAudioBufferTimeoutTriggered)
+        ]
+        assert len(times_s) == 4
+        assert times_s[1] - times_s[0] == pytest.approx(times_s[2] - times_s[1], abs=0.05)
+
+
+async def test_nobody_is_prompted_before_the_first_answer(autojump_clock: MockClock) -> None:
+    """A session that was just opened waits for its user."""
+    async with conversation(script(), patch=PATIENT) as talker:
+        await trio.sleep(20)
+        assert not talker.heard.of(ResponseCreated)
+
+
+@pytest.mark.parametrize(
+    "patch", [{}, {"turn_detection": None}, {"turn_detection": {"type": "semantic_vad"}}]
+)
+async def test_nobody_is_prompted_unasked(autojump_clock: MockClock, patch: dict[str, object]) -> None:
+    """Only server VAD with the field set prompts."""
+    async with conversation(script(), patch=patch) as talker:
+        talker.write("hi")
+        await talker.heard.nth(ResponseDone, 1)
+        await trio.sleep(60)
+        assert len(talker.heard.of(ResponseCreated)) == 1
+
+
+async def test_a_user_who_speaks_is_not_prompted(autojump_clock: MockClock) -> None:
+    """Speech that goes on longer than the time is not talked over; after its answer the time runs anew."""
+    told = script()
+    async with conversation(told, patch=PATIENT) as talker:
+        talker.write("hi")
+        await talker.heard.nth(ResponseDone, 1)
+        await talker.pause(PATIENCE_S - 1.0)
+        await talker.turn(3.0)
+        await talker.heard.nth(ResponseDone, 2)
+        assert not talker.heard.of(InputAudioBufferTimeoutTriggered)
+        await talker.pause(PATIENCE_S + 1.0)
+        assert len(talker.heard.of(InputAudioBufferTimeoutTriggered)) == 1
+
+
+ACTS: dict[str, Callable[[Talker], None]] = {
+    "text": lambda talker: talker.write("hello"),
+    "commit": lambda talker: talker.send(Commit(is_speech=False)),
+    "clear": lambda talker: talker.send(ClearOutputAudio()),
+    "update": lambda talker: talker.send(UpdateSession(patch={"turn_detection": {"threshold": 0.6}})),
+}
+
+
+@pytest.mark.parametrize("act", ["text", "commit", "update"])
+async def test_a_client_that_acts_is_not_prompted(autojump_clock: MockClock, act: str) -> None:
+    """Whatever the client does in time takes the prompt back."""
+    async with conversation(script(), patch=PATIENT) as talker:
+        talker.write("hi")
+        await talker.heard.nth(ResponseDone, 1)
+        await trio.sleep(PATIENCE_S - 1.0)
+        ACTS[act](talker)
+        await trio.sleep(2.0)
+        assert not talker.heard.of(InputAudioBufferTimeoutTriggered)
+
+
+async def test_an_answer_that_was_stopped_is_not_followed_up(autojump_clock: MockClock) -> None:
+    """A client that silenced the answer wants quiet."""
+    async with conversation(script(), patch=PATIENT) as talker:
+        talker.write("hi")
+        await talker.heard.nth(ResponseDone, 1)
+        ACTS["clear"](talker)
+        await trio.sleep(20)
+        assert not talker.heard.of(InputAudioBufferTimeoutTriggered)
