@@ -22,6 +22,7 @@ from duplex_trio.session.run import DuplexSessionRunner
 from duplex_trio.session.state.engine_session import DuplexEngineSession
 from duplex_trio.session.state.input_timeline import InputTimeline
 from duplex_trio.session.state.lease import DuplexLeaseState
+from duplex_trio.session.update import checked_runtime_config
 
 log = structlog.get_logger("duplex_trio.engine")
 
@@ -175,7 +176,6 @@ class DuplexSessionManager:
             owns_turns=capabilities.supports_model_native_turn_policy,
         )
         config = apply_patch(default_config(defaults, dialect), patch, dialect=dialect)
-        plugin.validate_client_extra_body(config.extra_body)
         return DuplexEngineSession(
             session_id=new_id("duplex-"),
             dialect=dialect,
@@ -188,5 +188,5 @@ class DuplexSessionManager:
             conversation_id=new_id("conv_"),
             model_name=self._model_name,
             default_voice=plugin.default_voice,
-            runtime_config=plugin.runtime_config(config.extra_body),
+            runtime_config=checked_runtime_config(plugin, config),
         )

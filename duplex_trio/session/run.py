@@ -46,6 +46,7 @@ from duplex_trio.session.opener import TurnOpener
 from duplex_trio.session.port import DuplexStagePort
 from duplex_trio.session.state.egress_queue import MediaEntry
 from duplex_trio.session.state.engine_session import DuplexEngineSession
+from duplex_trio.session.state.items import seed_user_text
 from duplex_trio.session.turn import Turn
 from duplex_trio.session.turns import TurnFlow
 from duplex_trio.session.update import SessionUpdater, session_object
@@ -201,7 +202,7 @@ class DuplexSessionRunner:
             events.append(SessionUpdated(event_id=state.new_id("event_"), session=shown))
         conversation = ConversationObject(id=state.conversation_id)
         events.append(ConversationCreated(event_id=state.new_id("event_"), conversation=conversation))
-        return events
+        return [*events, *seed_user_text(state, state.config.initial_user_text)]
 
     def _crashed(self, error: BaseException) -> None:
         self.core.log.exception("session.crashed", exc_info=error)

@@ -7,7 +7,14 @@ from typing import Any
 
 import attrs
 
-from duplex_trio.protocol.duplex import RealtimeError, ResponseCreateOptions, SessionUpdated, UpdateSession
+from duplex_trio.plugin.plugin import DuplexModelPlugin
+from duplex_trio.protocol.duplex import (
+    DuplexEvent,
+    RealtimeError,
+    ResponseCreateOptions,
+    SessionUpdated,
+    UpdateSession,
+)
 from duplex_trio.protocol.duplex.session import (
     DuplexSessionConfig,
     SessionLocks,
@@ -17,6 +24,7 @@ from duplex_trio.protocol.duplex.session import (
 )
 from duplex_trio.session.core import SessionCore
 from duplex_trio.session.state.engine_session import DuplexEngineSession
+from duplex_trio.session.state.items import seed_user_text
 
 MIN_SPEED, MAX_SPEED = 0.25, 1.5
 """OpenAI's range of `speed`."""
@@ -39,6 +47,21 @@ def session_object(state: DuplexEngineSession) -> dict[str, Any]:
     if last is not None:
         shown = attrs.evolve(shown, playback=attrs.asdict(last.playback()))
     return render_session(state.config, dialect=state.dialect, state=shown)
+
+
+def checked_runtime_config(plugin: DuplexModelPlugin, config: DuplexSessionConfig) -> Mapping[str, Any]:
+    """The model's own configuration of a session, made of the client's knobs.
+
+    Raises:
+        RealtimeError: `invalid_duplex_runtime_config`; a ValueError of the plugin counts as that.
+    """
+    try:
+        plugin.validate_client_extra_body(config.extra_body)
+        return plugin.runtime_config(config.extra_body)
+    except ValueError as error:
+        raise RealtimeError(
+            "invalid_duplex_runtime_config", str(error), param="session.extra_body"
+        ) from error
 
 
 class SessionUpdater:
@@ -67,12 +90,16 @@ class SessionUpdater:
         config = self._with_served_model(before, config)
         self.check_voice(config.voice, "session.audio.output.voice")
         runtime_config = self._runtime_config(config)
+        seeded: list[DuplexEvent] = []
+        if config.initial_user_text != before.initial_user_text:
+            seeded = seed_user_text(state, config.initial_user_text)
         state.config = config
         state.runtime_config = runtime_config
         state.config_generation += 2
         self._on_adopted(before, config)
         self._core.touch()
-        self._core.emit([SessionUpdated(event_id=state.new_id("event_"), session=session_object(state))])
+        updated = SessionUpdated(event_id=state.new_id("event_"), session=session_object(state))
+        self._core.emit([updated, *seeded])
 
     def check_response_options(self, options: ResponseCreateOptions) -> None:
         """Refuse overrides that this model cannot honour.
@@ -111,8 +138,7 @@ class SessionUpdater:
             )
 
     def _runtime_config(self, config: DuplexSessionConfig) -> Mapping[str, Any]:
-        self._core.plugin.validate_client_extra_body(config.extra_body)
-        return self._core.plugin.runtime_config(config.extra_body)
+        return checked_runtime_config(self._core.plugin, config)
 
     def _with_served_model(
         self, before: DuplexSessionConfig, config: DuplexSessionConfig

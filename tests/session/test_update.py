@@ -16,6 +16,7 @@ from duplex_trio.models.scripted.script import Script
 from duplex_trio.protocol.duplex import (
     AppendAudio,
     Commit,
+    ConversationItemDone,
     ConversationItemInputAudioTranscriptionCompleted,
     CreateItem,
     CreateResponse,
@@ -230,6 +231,22 @@ async def test_options_that_a_response_cannot_have(
         assert (await talker.heard.nth(ResponseDone, 1)).response.status == "completed"
 
 
+async def test_a_session_can_begin_with_the_users_words(autojump_clock: MockClock) -> None:
+    """`initial_user_text` is an item from the start, to be answered when asked; changed, it is another one."""
+    script = Script()
+    async with conversation(script, patch={"initial_user_text": "where were we"}) as talker:
+        talker.send(CreateResponse())
+        await talker.heard.nth(ResponseDone, 1)
+        assert [message.content for message in script.asked[-1].prompt.messages] == ["where were we"]
+        await update(talker, {"initial_user_text": "where were we"})
+        await update(talker, {"initial_user_text": "and now"})
+        talker.send(CreateResponse())
+        await talker.heard.nth(ResponseDone, 2)
+        users = [event for event in talker.heard.of(ConversationItemDone) if event.item.role == "user"]  # type: ignore[union-attr]
+        assert len(users) == 2
+    assert script.asked[-1].prompt.messages[-1].content.endswith("and now")
+
+
 class _Choosy(ScriptedPipeline):
     """A model that has one knob, `depth`, from 1 to 3."""
 
@@ -240,6 +257,8 @@ class _Choosy(ScriptedPipeline):
 class _ChoosyPlugin(CascadePlugin):
     def runtime_config(self, extra_body: Mapping[str, Any]) -> Mapping[str, Any]:
         depth = extra_body.get("depth", 1)
+        if not isinstance(depth, int):
+            raise ValueError("depth is a number")  # noqa: TRY004  what a plugin may raise
         if depth not in (1, 2, 3):
             raise RealtimeError(
                 "invalid_duplex_runtime_config", "depth is 1, 2 or 3", param="session.extra_body.depth"
@@ -256,5 +275,7 @@ async def test_a_models_knobs_are_checked_by_the_model(autojump_clock: MockClock
         found = await refused(talker, {"extra_body": {"depth": 9}})
         assert found == ("invalid_duplex_runtime_config", "session.extra_body.depth", "e1")
         assert (state.config, state.runtime_config) == (before, {"depth": 1})
+        found = await refused(talker, {"extra_body": {"depth": "deep"}})
+        assert found == ("invalid_duplex_runtime_config", "session.extra_body", "e1")
         await update(talker, {"extra_body": {"depth": 3}})
         assert state.runtime_config == {"depth": 3}

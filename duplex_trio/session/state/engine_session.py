@@ -289,7 +289,7 @@ class DuplexEngineSession:
         response.end(status)
         entry = self._entry_of(response)
         if entry is None:
-            response.conversation_id = None  # its item was deleted, so nothing more is said of it
+            response.item_deleted = True
         events = closing(response, details, shown_text=shown_text, cancel_reason=cancel_reason)
         self._ended[response.response_id] = response
         while len(self._ended) > ENDED_RESPONSES_MAX:

@@ -20,6 +20,7 @@ from duplex_trio.protocol.duplex import (
     FunctionCallOutputItem,
     InputAudioPart,
     InputImagePart,
+    InputTextPart,
     Item,
     MessageItem,
     PlaybackAcknowledged,
@@ -50,6 +51,14 @@ def create_item(session: DuplexEngineSession, command: CreateItem) -> list[Duple
         _check_call_output(session, item)
     previous = session.conversation.insert(ConversationEntry(item, item_text(item)), command.previous_item_id)
     return item_announced(session, item, previous)
+
+
+def seed_user_text(session: DuplexEngineSession, text: str | None) -> list[DuplexEvent]:
+    """Let the user have said something in writing: the session's `initial_user_text`. Nothing for no text."""
+    if not text:
+        return []
+    item = MessageItem(role="user", content=(InputTextPart(text),))
+    return create_item(session, CreateItem(item=item))
 
 
 def item_announced(session: DuplexEngineSession, item: Item, previous: str | None) -> list[DuplexEvent]:

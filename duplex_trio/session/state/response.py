@@ -77,6 +77,7 @@ class Response:
     spoke: bool = False
     listened: bool = False
     cleared: bool = False
+    item_deleted: bool = False
     play_end_s: float = float("-inf")
     stage_metrics: Mapping[str, Mapping[str, Any]] = field(factory=dict)
     request_metrics: RequestMetrics | None = None
@@ -91,7 +92,7 @@ class Response:
     @property
     def in_conversation(self) -> bool:
         """Whether its item belongs to the conversation."""
-        return self.conversation_id is not None
+        return self.conversation_id is not None and not self.item_deleted
 
     def heard_text(self, heard_ms: float) -> str:
         """The text heard by `heard_ms` of the response's sound; all of it for a response without sound."""
