@@ -13,6 +13,7 @@ from attrs import define, field
 
 from duplex_trio.protocol.duplex import (
     ConversationItemAdded,
+    ConversationItemDeleted,
     ConversationItemDone,
     ConversationItemInputAudioTranscriptionCompleted,
     ConversationItemInputAudioTranscriptionDelta,
@@ -147,6 +148,8 @@ class _Reader:
             case ConversationItemAdded(item=item):
                 assert item.id not in self.items, "an item enters once"
                 self.items.add(item.id)
+            case ConversationItemDeleted(item_id=item_id):
+                self.items.discard(item_id)  # the client may use the id again
             case ConversationItemDone(item=item):
                 assert item.id in self.items, "it was added before"
                 assert item.id not in self.done_items, "an item is done once"

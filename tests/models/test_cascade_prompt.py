@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from duplex_trio.models.cascade.profiles import ChatProfile
 from duplex_trio.models.cascade.prompt import build_prompt
+from duplex_trio.protocol.duplex import RealtimeError
 from duplex_trio.stages.units import ChatMessage
 
 Role = Literal["user", "assistant", "system", "tool"]
@@ -170,3 +171,26 @@ def test_any_conversation_makes_a_prompt_that_templates_take(
     if user_text is not None:
         assert built[-1][0] == "user"
         assert built[-1][1].endswith("now")
+
+
+def test_an_endless_text_is_refused_before_its_tokens_are_counted() -> None:
+    """Counting a text of megabytes would hold up every session, so its length alone refuses it."""
+
+    def count(messages: Sequence[ChatMessage]) -> int:
+        assert sum(len(message.content) for message in messages) <= 16 * 300
+        return words(messages)
+
+    with pytest.raises(RealtimeError) as refused:
+        build_prompt(
+            (), instructions=None, user_text="a" * 4801, profile=PLAIN, tokens_max=300, count_tokens=count
+        )
+    assert refused.value.code == "context_length_exceeded"
+    kept = build_prompt(
+        said(("user", "a" * 5000), ("assistant", "b")),
+        instructions=None,
+        user_text="short",
+        profile=PLAIN,
+        tokens_max=300,
+        count_tokens=count,
+    )
+    assert [message.content for message in kept.messages] == ["short"]

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from duplex_trio.models.cascade.profiles import ChatProfile
+from duplex_trio.protocol.duplex import RealtimeError
 from duplex_trio.stages.units import ChatMessage, ChatPrompt
 
 CountTokens = Callable[[Sequence[ChatMessage]], int]
 """Tokens that a prompt of these messages has."""
+
+TOKEN_CHARS_MAX = 16
+"""More characters than a token has on average in any text: a longer text does not fit, whatever it is."""
+COUNTED_CHARS_MIN = 4096
+"""A text of so many characters is counted in any case: that takes a millisecond."""
 
 
 def build_prompt(
@@ -33,6 +39,9 @@ def build_prompt(
         profile: the model's habits.
         tokens_max: most tokens of the prompt.
         count_tokens: counts them; without it only messages are counted.
+
+    Raises:
+        RealtimeError: `context_length_exceeded`, for a text so long that counting its tokens would hold up everybody.
     """
     system = [message.content for message in conversation if message.role == "system"]
     spoken = [message for message in conversation if message.role != "system"]
@@ -44,6 +53,10 @@ def build_prompt(
     instructions = instructions or profile.default_instructions
     told = "\n".join([*([instructions] if instructions else []), *system])
     messages = _with_instructions(spoken, told, profile)
+    if tokens_max is not None and _chars(messages) > _chars_max(tokens_max):
+        spoken = spoken[-1:]
+        messages = _with_instructions(spoken, told, profile)
+        _refuse_endless(messages, tokens_max)
     while tokens_max is not None and count_tokens is not None and count_tokens(messages) > tokens_max:
         shorter = _from_user(spoken[1:])
         if not shorter:
@@ -51,6 +64,23 @@ def build_prompt(
         spoken = shorter
         messages = _with_instructions(spoken, told, profile)
     return ChatPrompt(messages=messages)
+
+
+def _chars(messages: Sequence[ChatMessage]) -> int:
+    return sum(len(message.content) for message in messages)
+
+
+def _chars_max(tokens_max: int) -> int:
+    return max(COUNTED_CHARS_MIN, tokens_max * TOKEN_CHARS_MAX)
+
+
+def _refuse_endless(messages: Sequence[ChatMessage], tokens_max: int) -> None:
+    chars = _chars(messages)
+    if chars > _chars_max(tokens_max):
+        raise RealtimeError(
+            "context_length_exceeded",
+            f"the message and its instructions have {chars} characters; the model reads {tokens_max} tokens",
+        )
 
 
 def _merged(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
