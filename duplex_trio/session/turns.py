@@ -110,6 +110,7 @@ class TurnFlow:
         core.state.lease.begin_operation(turn.request_id)
         core.reset_lease_deadline()
         await request.submit(plan.entry)
+        core.state.context_locked |= turn.pcm is not None
         core.touch()
 
     def _plan(self, turn: Turn) -> TurnPlan:

@@ -1,0 +1,181 @@
+"""What a model cannot do is refused by the session, and everything else still works."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+import trio
+from trio.testing import MockClock
+
+from duplex_trio.models.cascade.plugin import CascadePlugin
+from duplex_trio.models.cascade.profiles import ChatProfile
+from duplex_trio.models.scripted.pipeline import ScriptedPipeline
+from duplex_trio.models.scripted.script import Script
+from duplex_trio.plugin.capabilities import DuplexCapabilities
+from duplex_trio.protocol.duplex import (
+    AppendAudio,
+    BargeIn,
+    CancelInput,
+    CancelResponse,
+    ConversationItemInputAudioTranscriptionDelta,
+    CreateItem,
+    CreateResponse,
+    ErrorEvent,
+    InputTextPart,
+    MessageItem,
+    OverlapDecision,
+    ResponseDone,
+    ResponseOutputAudioDelta,
+    SessionCreated,
+    UpdateSession,
+)
+from duplex_trio.testing import Talker, conversation
+
+LONG = "alpha bravo charlie delta echo foxtrot golf hotel india juliet kilo lima"
+
+
+class _Limited(ScriptedPipeline):
+    """The scripted model with other abilities."""
+
+    def __init__(self, script: Script, **abilities: Any) -> None:
+        super().__init__(script=script)
+        self.abilities = abilities
+
+    def build_plugin(self) -> CascadePlugin:
+        return _LimitedPlugin(self.abilities)
+
+
+class _LimitedPlugin(CascadePlugin):
+    def __init__(self, abilities: dict[str, Any]) -> None:
+        super().__init__(ChatProfile(default_instructions=None), voices=("tone",))
+        self._abilities = abilities
+
+    def capabilities(self, max_sessions: int) -> DuplexCapabilities:
+        return attrs.evolve(super().capabilities(max_sessions), **self._abilities)
+
+
+def limited(**abilities: Any) -> _Limited:
+    return _Limited(Script(otherwise=lambda _: LONG), **abilities)
+
+
+async def refused(talker: Talker) -> tuple[str, str | None, str | None]:
+    error = (await talker.heard.nth(ErrorEvent, 1)).error
+    return error.code, error.param, error.event_id
+
+
+async def test_a_model_that_cannot_be_interrupted(autojump_clock: MockClock) -> None:
+    """`barge_in` is refused and speech only listened to; the client's own cancel still works."""
+    async with conversation(pipeline=limited(supports_barge_in=False)) as talker:
+        talker.write("go")
+        await talker.heard.nth(ResponseOutputAudioDelta, 1)
+        talker.send(BargeIn(event_id="e1"))
+        assert await refused(talker) == ("barge_in_unsupported", None, "e1")
+        await talker.speak(0.5)
+        (decision,) = talker.heard.of(OverlapDecision)
+        assert decision.action == "listen"
+        assert not talker.heard.of(ResponseDone)
+        talker.send(CancelInput())
+        assert (await talker.heard.nth(ResponseDone, 1)).response.status == "cancelled"
+        talker.write("go")
+        await talker.heard.nth(ResponseOutputAudioDelta, 20)
+        talker.send(CancelResponse())
+        assert (await talker.heard.nth(ResponseDone, 2)).response.status == "cancelled"
+
+
+async def test_a_model_that_answers_speech_only(autojump_clock: MockClock) -> None:
+    """A written turn alone is refused; one that was spoken is answered."""
+    pipeline = limited(supports_text_only_turn=False)
+    async with conversation(
+        pipeline=pipeline, patch={"turn_detection": {"create_response": False}}
+    ) as talker:
+        item = MessageItem(role="user", content=(InputTextPart("hi"),))
+        talker.send(CreateItem(item=item), CreateResponse(event_id="e1"))
+        assert await refused(talker) == ("text_only_turn_unsupported", None, "e1")
+        await talker.turn()
+        assert "response.created" not in talker.heard.types
+
+
+async def test_a_model_without_partial_transcripts(autojump_clock: MockClock) -> None:
+    """Speech in progress is not transcribed; its turn is."""
+    async with conversation(pipeline=limited(partial_transcript_interval_ms=0)) as talker:
+        await talker.turn(3.0)
+        await talker.heard.nth(ResponseDone, 1)
+        assert not talker.heard.of(ConversationItemInputAudioTranscriptionDelta)
+        assert talker.handle.counters.partial_transcripts == 0
+
+
+async def test_a_model_that_prepares_nothing(autojump_clock: MockClock) -> None:
+    """Its answer is computed after the turn's end."""
+    async with conversation(pipeline=limited(speculation_pause_ms=0)) as talker:
+        await talker.turn()
+        done = await talker.heard.nth(ResponseDone, 1)
+        assert done.response.status == "completed"
+        assert talker.handle.counters.speculations_started == 0
+        assert done.duplex is not None
+        assert done.duplex.request_metrics is not None
+        assert not done.duplex.request_metrics.speculative
+
+
+async def test_a_model_whose_context_is_locked(autojump_clock: MockClock) -> None:
+    """Once it has heard sound its instructions stay; the same ones again are no change."""
+    pipeline = limited(locks_context_after_input=True)
+    async with conversation(pipeline=pipeline, patch={"instructions": "Be kind."}) as talker:
+        talker.send(UpdateSession(patch={"instructions": "Be brief."}))
+        await talker.turn()
+        await talker.heard.nth(ResponseDone, 1)
+        talker.send(UpdateSession(patch={"instructions": "Be brief."}))
+        await trio.sleep(0.1)
+        assert not talker.heard.of(ErrorEvent)
+        talker.send(UpdateSession(patch={"instructions": "Be loud."}, event_id="e1"))
+        assert await refused(talker) == ("instructions_update_unsupported", "session.instructions", "e1")
+
+
+@pytest.mark.parametrize(
+    ("command", "param"),
+    [
+        (AppendAudio(video_frames=(b"\xff\xd8",), event_id="e1"), "video_frames"),
+        (AppendAudio(audio=b"\0\0", video_frames=(b"\xff\xd8",), event_id="e1"), "video_frames"),
+        (AppendAudio(event_id="e1"), "audio"),
+    ],
+)
+async def test_a_model_that_only_hears(autojump_clock: MockClock, command: AppendAudio, param: str) -> None:
+    """Video, and an append of nothing, are refused by field; the sound beside them is not taken either."""
+    async with conversation() as talker:
+        talker.send(command)
+        assert await refused(talker) == ("invalid_input_modality", param, "e1")
+        await talker.turn()
+        await talker.heard.nth(ResponseDone, 1)
+
+
+@pytest.mark.parametrize(
+    ("command", "refusal"),
+    [
+        (
+            AppendAudio(audio=b"\0\0", format="mp3", event_id="e1"),
+            ("unsupported_audio_format", "format", "e1"),
+        ),
+        (
+            AppendAudio(audio=b"\0\0\xc0\x7f" * 4, format="pcm_f32le", event_id="e1"),
+            ("bad_audio", "audio", "e1"),
+        ),
+    ],
+)
+async def test_sound_that_cannot_be_read(
+    autojump_clock: MockClock, command: AppendAudio, refusal: tuple[str, str, str]
+) -> None:
+    """The append is dropped, whatever format it names for itself; the next one is heard."""
+    async with conversation() as talker:
+        talker.send(command)
+        assert await refused(talker) == refusal
+        await talker.turn()
+        assert (await talker.heard.nth(ResponseDone, 1)).response.status == "completed"
+
+
+async def test_abilities_are_shown(autojump_clock: MockClock) -> None:
+    """In the session object of the duplex dialect, as the session enforces them."""
+    async with conversation(pipeline=limited(supports_barge_in=False)) as talker:
+        shown = talker.heard.of(SessionCreated)[0].session["capabilities"]
+        assert shown["supports_barge_in"] is False
+        assert shown["required_input_modalities"] == ["audio"]
