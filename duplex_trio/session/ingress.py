@@ -30,6 +30,7 @@ from duplex_trio.session.state.endpointing import (
     SpeechStopped,
 )
 from duplex_trio.session.state.input import speech_started, speech_stopped
+from duplex_trio.session.state.input_timeline import BYTES_PER_SAMPLE
 from duplex_trio.session.work import SpeechEndedWork
 from duplex_trio.stages.port import StageStream
 from duplex_trio.stages.units import VadFrames, VadScores
@@ -225,8 +226,19 @@ class SessionIngress:
                         self._endpointer.configure(self._params(detection))
                 case SpeechStopped(end_sample=end, speech_end_sample=speech_end):
                     await self._speech_ends(end, speech_end)
+        if self._endpointer.speech_active and self._speaks_too_long():
+            position = self._endpointer.position_sample
+            self._endpointer.reset()
+            await self._speech_ends(position, position)
         if self._endpointer.speech_active:
             self._partials.maybe_request(self._speech_start, self._endpointer.position_sample)
+
+    def _speaks_too_long(self) -> bool:
+        """Whether the turn must end without a pause: the input line has an end, and nothing behind that is heard."""
+        timeline, limits = self._core.state.timeline, self._core.limits
+        room = timeline.bytes_max // BYTES_PER_SAMPLE
+        longest = min(int(limits.speech_s_max * timeline.sample_rate_hz), room * 3 // 4)
+        return self._endpointer.position_sample - self._speech_start >= longest
 
     def _speech_begins(self, start: int) -> None:
         core, state = self._core, self._core.state

@@ -19,6 +19,8 @@ class SessionLimits:
     """How long a resumable session waits for its client."""
     pending_input_bytes_max: int = field(default=16 * 1024 * 1024, validator=gt(0))
     """Uncommitted sound as float32: 262 s at 16 kHz."""
+    speech_s_max: float = field(default=120.0, validator=gt(0))
+    """Speech without a pause that is taken as one turn; what goes on after it begins the next one."""
     pending_turns_max: int = field(default=4, validator=gt(0))
     """Commits that may wait for their answer."""
     pending_commands_max: int = field(default=64, validator=gt(0))
