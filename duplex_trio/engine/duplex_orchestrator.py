@@ -78,20 +78,21 @@ class DuplexOrchestrator(Orchestrator, DuplexStagePort):
 
     def ensure_request(self, context: StageRequestContext) -> DuplexStageRequest:
         """Begin a request of a session; see `DuplexStagePort`."""
-        fence, plan = context.fence, context.plan
+        fence = context.fence
         view = RequestView(
             request_id=context.request_id,
             session_id=fence.session_id,
             epoch=fence.epoch,
             turn_id=fence.turn_id,
-            final_stage_id=plan.final_stage_id,
-            state=plan.state,
+            final_stage_id=context.final_stage_id,
+            state=context.state,
         )
         request = self.open_request(
             context.request_id,
             owner=fence.session_id,
             router=_PluginRouter(self._plugin, view),
-            final_stage_id=plan.final_stage_id,
+            final_stage_id=context.final_stage_id,
+            resumable=context.resumable,
         )
         return _SessionRequest(request)
 

@@ -68,7 +68,9 @@ class PipelineRequest:
         specs: Sequence[StageSpec],
         router: StageRouter,
         final_stage_id: int,
+        resumable: bool,
     ) -> None:
+        self.resumable = resumable
         self.request_id = request_id
         self.owner = owner
         self.final_stage_id = final_stage_id
@@ -139,10 +141,11 @@ class PipelineRequest:
         finished = stage_id == self.final_stage_id and output.finished
         if finished and not any(isinstance(result, _ENDINGS) for result in results):
             results.append(TurnEnd())
-        self._deliver(stage_id, results)
+        self._deliver(stage_id, results, over=finished)
 
-    def _deliver(self, stage_id: int, results: list[ModelResult]) -> None:
-        ended = any(isinstance(result, _ENDINGS) for result in results)
+    def _deliver(self, stage_id: int, results: list[ModelResult], *, over: bool = False) -> None:
+        endings = ModelFailure if self.resumable else _ENDINGS
+        ended = any(isinstance(result, endings) for result in results) or over
         if not results:
             self._streams[stage_id].consumed()
             return
@@ -181,6 +184,7 @@ class PipelineRequest:
                 owner=self.owner,
                 params=forward.params,
                 window=self._specs[forward.stage_id].window if final else UNLIMITED,
+                resumable=self.resumable,
             )
             self.stage_metrics[str(forward.stage_id)] = {"first_input_ms": self._elapsed_ms()}
             sink = _StageSink(self, forward.stage_id)
@@ -211,7 +215,13 @@ class Orchestrator:
         return len(self._requests)
 
     def open_request(
-        self, request_id: str, *, owner: str, router: StageRouter, final_stage_id: int | None = None
+        self,
+        request_id: str,
+        *,
+        owner: str,
+        router: StageRouter,
+        final_stage_id: int | None = None,
+        resumable: bool = False,
     ) -> PipelineRequest:
         """Begin a request; it enters the pipeline with the first `PipelineRequest.submit`.
 
@@ -227,6 +237,7 @@ class Orchestrator:
             specs=self.specs,
             router=router,
             final_stage_id=len(self.specs) - 1 if final_stage_id is None else final_stage_id,
+            resumable=resumable,
         )
         self._requests[request_id] = request
         return request

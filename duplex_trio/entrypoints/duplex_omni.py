@@ -19,13 +19,16 @@ from duplex_trio.engine import (
 from duplex_trio.entrypoints.async_omni import AsyncOmni
 from duplex_trio.entrypoints.run import run_warm
 from duplex_trio.plugin.pipeline import Pipeline
+from duplex_trio.plugin.resumable import ResumableModelPlugin
 from duplex_trio.protocol.duplex import (
+    AppendAudio,
     CreateItem,
     CreateResponse,
     DuplexEvent,
     InputTextPart,
     MessageItem,
     ResponseDone,
+    ResponseListen,
 )
 from duplex_trio.protocol.duplex.session import DialectName
 from duplex_trio.stages.port import StageStatistics
@@ -33,6 +36,8 @@ from duplex_trio.stages.run import ThreadStage
 
 __all__ = ["Attachment", "DuplexOmni", "DuplexSessionHandle", "EngineStatistics", "SessionEnd", "WarmUpError"]
 
+DEFAULT_PCM_RATE_HZ = 24_000
+"""Rate of pcm16 in a session that declares nothing."""
 WARM_UP_TIMEOUT_S = 150.0
 """How long the first answer may take before the server gives up starting."""
 
@@ -52,18 +57,20 @@ class EngineStatistics:
 
 
 class _WarmUpAttachment(Attachment):
+    """Waits for the first thing that shows that the model works: an answer, or that it listens."""
+
     def __init__(self) -> None:
-        self.send_done, self.receive_done = trio.open_memory_channel[ResponseDone](8)
+        self.send_sign, self.receive_sign = trio.open_memory_channel[ResponseDone | ResponseListen](8)
 
     async def send(self, event: DuplexEvent) -> None:
-        if isinstance(event, ResponseDone):
-            await self.send_done.send(event)
+        if isinstance(event, ResponseDone | ResponseListen):
+            await self.send_sign.send(event)
         else:
             await trio.lowlevel.checkpoint()
 
     async def close(self, code: int, reason: str) -> None:
         await trio.lowlevel.checkpoint()
-        self.send_done.close()
+        self.send_sign.close()
 
 
 class DuplexOmni(AsyncOmni):
@@ -145,25 +152,32 @@ class DuplexOmni(AsyncOmni):
         await self.duplex_engine.manager.drain(timeout_s)
 
     async def warm_up(self) -> None:
-        """Hold a session of one text turn, so that the first client finds everything warm.
+        """Hold a session of one turn, so that the first client finds everything warm.
+
+        A model that owns its turns hears two units of silence, any other one answers a greeting.
 
         Raises:
-            WarmUpError: the model gave no answer.
+            WarmUpError: the model gave no sign of life.
         """
         attachment = _WarmUpAttachment()
         handle = await self.open_session(
             dialect="duplex", attachment=attachment, patch={"turn_detection": None}
         )
-        greeting = MessageItem(role="user", content=(InputTextPart("Hello!"),))
-        handle.submit(CreateItem(item=greeting))
-        handle.submit(CreateResponse())
+        plugin = self.duplex_engine.plugin
+        if isinstance(plugin, ResumableModelPlugin):
+            silence_s = 2 * plugin.unit_samples / plugin.input_sample_rate_hz
+            handle.submit(AppendAudio(audio=bytes(int(silence_s * DEFAULT_PCM_RATE_HZ) * 2)))
+        else:
+            greeting = MessageItem(role="user", content=(InputTextPart("Hello!"),))
+            handle.submit(CreateItem(item=greeting))
+            handle.submit(CreateResponse())
         try:
             with trio.fail_after(WARM_UP_TIMEOUT_S):
-                done = await attachment.receive_done.receive()
+                sign = await attachment.receive_sign.receive()
         except (trio.TooSlowError, trio.EndOfChannel) as error:
             raise WarmUpError("the model did not answer the warm-up turn") from error
-        if done.response.status == "failed":
-            details = done.response.status_details
+        if isinstance(sign, ResponseDone) and sign.response.status == "failed":
+            details = sign.response.status_details
             cause = details.error.message if details is not None and details.error is not None else "unknown"
             raise WarmUpError(f"the warm-up turn failed: {cause}")
         handle.close("warm_up_done")

@@ -72,5 +72,7 @@ class DuplexModelPlugin(ABC):
     def project(self, stage_id: int, output: StageOutput, request: RequestView) -> Sequence[ModelResult]:
         """What the output means to the client; empty for an output that only feeds a later stage.
 
-        A `ListenResult`, `TurnEnd` or `ModelFailure` ends the request: its other stages are aborted.
+        A `ModelFailure` ends the request, and so does a `ListenResult` or `TurnEnd` unless the request is
+        resumable:
+        its other stages are aborted.
         """

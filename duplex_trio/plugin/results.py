@@ -49,6 +49,11 @@ class ListenResult:
     model_listen: bool = True
 
 
+@frozen
+class SegmentEnd:
+    """A model that owns its turns has answered one unit while it speaks, and goes on with the next one."""
+
+
 @frozen(kw_only=True)
 class TurnEnd:
     """The model's turn is over. Token counts are totals of the turn; `finish_reason` is `stop` or `length`."""
@@ -67,7 +72,7 @@ class ModelFailure:
     message: str
 
 
-ModelResult = SpeechResult | TextResult | UserTranscript | ListenResult | TurnEnd | ModelFailure
+ModelResult = SpeechResult | TextResult | UserTranscript | ListenResult | SegmentEnd | TurnEnd | ModelFailure
 
 StageMetrics = Mapping[str, Mapping[str, float]]
 """Figures per stage id, as they travel in `duplex.stage_metrics`."""

@@ -128,6 +128,10 @@ class SessionActor:
             return
         self._control.discard_prepared()
         core.disarm_idle()
+        if core.units is not None:
+            core.emit(commit_audio(state, state.timeline.start, work.audio_end, untold=True).events)
+            core.units.commit()
+            return
         committed = commit_audio(
             state, state.timeline.start, work.audio_end, empty=command.is_speech is False
         )
@@ -141,6 +145,8 @@ class SessionActor:
 
     def _create_response(self, command: CreateResponse, seq: int) -> None:
         state, options = self._core.state, command.options
+        if self._core.units is not None:
+            raise RealtimeError("unsupported", "the model decides itself when to speak", param="type")
         self._updater.check_response_options(options)
         outside = options.conversation == "none" or options.input is not None
         if not outside and not state.conversation and not (options.instructions or state.config.instructions):
@@ -162,6 +168,10 @@ class SessionActor:
         if sound is None:
             core.emit(create_item(state, command))
             return
+        if core.units is not None:
+            raise RealtimeError(
+                "unsupported", "the model hears sound in the input buffer only", param="item.content[0]"
+            )
         pcm = self._decode_item(sound)
         assert isinstance(item, MessageItem)
         item = attrs.evolve(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 import structlog
 import trio
@@ -25,6 +26,9 @@ from duplex_trio.session.state.engine_session import DuplexEngineSession
 from duplex_trio.session.state.response import Response
 from duplex_trio.session.turn import Turn
 from duplex_trio.session.work import Work
+
+if TYPE_CHECKING:
+    from duplex_trio.session.units import UnitFlow
 
 log = structlog.get_logger("duplex_trio.session")
 
@@ -55,6 +59,7 @@ class SessionCore:
         state: the ledgers; changed in synchronous code only.
         egress: everything for the client goes through it.
         work: the actor's channel.
+        units: the flow of units of a model that owns its turns; None for one that answers turns.
         turns: turns on their way to the stages.
         live_turns: turns whose stage request is not released, by request id.
         prepared: the turn that was prepared ahead of the end of speech.
@@ -80,6 +85,7 @@ class SessionCore:
     ) -> None:
         self.state = state
         self.plugin = plugin
+        self.units: UnitFlow | None = None
         self.port = port
         self.limits = limits
         self.counters = SessionCounters()

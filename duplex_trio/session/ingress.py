@@ -83,7 +83,12 @@ class SessionIngress:
             raise RealtimeError("invalid_input_modality", "the model takes no video", param="video_frames")
         if not command.audio:
             raise RealtimeError("invalid_input_modality", "the append holds no audio", param="audio")
-        core.state.timeline.append(self._decoder_for(command).feed(command.audio), core.now_s)
+        pcm = self._decoder_for(command).feed(command.audio)
+        if core.units is not None:
+            core.units.feed(pcm)
+        core.state.timeline.append(pcm, core.now_s)
+        if core.units is not None and core.state.config.turn_detection is None:
+            self._trim_to(core.state.timeline.end)
         core.touch()
         self._wake_detector()
 
@@ -92,12 +97,16 @@ class SessionIngress:
         if self._decoder is not None:
             tail = self._decoder.flush()
             if len(tail):
+                if self._core.units is not None:
+                    self._core.units.feed(tail)
                 self._core.state.timeline.append(tail, self._core.now_s, tail=True)
 
     def drop(self) -> None:
         """Sound up to here is dropped, what the resampler still holds with it."""
         if self._decoder is not None:
             self._decoder.reset()
+        if self._core.units is not None:
+            self._core.units.clear()
         self.restart()
 
     def restart(self) -> None:
@@ -264,6 +273,8 @@ class SessionIngress:
         detection = state.config.turn_detection
         if isinstance(detection, SemanticVad):
             self._endpointer.configure(self._params(detection))
+        if core.units is not None:
+            return  # the model has heard the end itself
         work = SpeechEndedWork(
             begin=self._speech_start,
             end=end,
@@ -276,11 +287,13 @@ class SessionIngress:
         await work.done.wait()
 
     def _trim(self) -> None:
+        if not self._endpointer.speech_active and not self._core.state.speech_open:
+            self._trim_to(self._endpointer.position_sample)
+
+    def _trim_to(self, position: int) -> None:
         timeline = self._core.state.timeline
-        if self._endpointer.speech_active or self._core.state.speech_open:
-            return
         kept = self._endpointer.params.prefix_padding_ms / 1000 + KEPT_BEFORE_SPEECH_S
-        timeline.trim(self._endpointer.position_sample - int(kept * timeline.sample_rate_hz))
+        timeline.trim(position - int(kept * timeline.sample_rate_hz))
 
     def _frames_waiting(self) -> int:
         if self._vad_failed or self._core.state.config.turn_detection is None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 import trio
 from attrs import frozen
 
-from duplex_trio.plugin.requests import StageForward, TurnPlan
+from duplex_trio.plugin.requests import StageForward
 from duplex_trio.plugin.results import DeliveredOutput
 from duplex_trio.session.state.fence import DuplexFence
 from duplex_trio.stages.port import OutputSink, StageStream
@@ -16,11 +17,16 @@ from duplex_trio.stages.port import OutputSink, StageStream
 
 @frozen(kw_only=True)
 class StageRequestContext:
-    """Who asks for a stage request, and what for."""
+    """Who asks for a stage request, and what for.
+
+    `state` is the plugin's own of the request. A `resumable` request stays open across the model's turns.
+    """
 
     request_id: str
     fence: DuplexFence
-    plan: TurnPlan
+    final_stage_id: int
+    state: Any
+    resumable: bool = False
 
 
 class DuplexStageRequest(ABC):

@@ -8,8 +8,9 @@
        |- lease                   sleeps towards a deadline that activity moves
        |- idle                    waits for a user who says nothing
        `- epochs                  one nursery after another; a cancellation ends the current one
-          |- appender[epoch]      one turn at a time to the stages
-          `- pump[request]  x N   one for each live turn
+          |- appender[epoch]      one turn, or one unit, at a time to the stages
+          |- silence[epoch]       feeds a model that owns its turns while nobody else does
+          `- pump[request]  x N   one for each live request
 
 A failure in one session ends that session: `run_session` records it, tells the client, and returns.
 """
@@ -21,6 +22,7 @@ from collections.abc import Callable
 import trio
 
 from duplex_trio.plugin.plugin import DuplexModelPlugin
+from duplex_trio.plugin.resumable import ResumableModelPlugin
 from duplex_trio.protocol.duplex import (
     Conversation as ConversationObject,
 )
@@ -49,6 +51,7 @@ from duplex_trio.session.state.engine_session import DuplexEngineSession
 from duplex_trio.session.state.items import seed_user_text
 from duplex_trio.session.turn import Turn
 from duplex_trio.session.turns import TurnFlow
+from duplex_trio.session.units import UnitFlow
 from duplex_trio.session.update import SessionUpdater, session_object
 from duplex_trio.session.work import ResponseEndedWork
 
@@ -78,6 +81,8 @@ class DuplexSessionRunner:
         )
         self.core.egress.attachment = attachment
         self.flow = TurnFlow(self.core, self.control)
+        if isinstance(plugin, ResumableModelPlugin):
+            self.core.units = UnitFlow(self.core, self.control, self.flow, plugin)
         updater = SessionUpdater(self.core, self._config_adopted)
         opener = TurnOpener(self.core, self.control, self.flow)
         self.actor = SessionActor(self.core, self.control, self.flow, opener, updater)
@@ -142,16 +147,23 @@ class DuplexSessionRunner:
             epoch = core.state.epoch
             async with trio.open_nursery() as nursery:
                 core.epoch_scope = nursery.cancel_scope
-
-                def start_pump(turn: Turn, nursery: trio.Nursery = nursery) -> None:
-                    nursery.start_soon(self.flow.pump, turn, name=f"pump[{turn.request_id}]")
-
-                await self._append_in(epoch, start_pump)
+                await self._run_epoch(epoch, nursery)
             await trio.lowlevel.checkpoint()
 
-    async def _append_in(self, epoch: int, start_pump: Callable[[Turn], None]) -> None:
-        if self.core.state.epoch == epoch:
+    async def _run_epoch(self, epoch: int, nursery: trio.Nursery) -> None:
+        units = self.core.units
+        pump = self.flow.pump if units is None else units.pump
+
+        def start_pump(turn: Turn) -> None:
+            nursery.start_soon(pump, turn, name=f"pump[{turn.request_id}]")
+
+        if self.core.state.epoch != epoch:
+            return
+        if units is None:
             await self.flow.append_turns(start_pump)
+        else:
+            nursery.start_soon(units.run_silence, name="silence")
+            await units.append_units(start_pump)
 
     async def _run_lease(self) -> None:
         core, lease = self.core, self.core.state.lease
@@ -186,6 +198,8 @@ class DuplexSessionRunner:
         core.log_done(response, "completed")
         core.emit(state.complete_response(response, core.now_s))
         core.touch()
+        if core.units is not None:
+            core.units.response_ended()
         self.idle.arm()
         self.actor.perform(ResponseEndedWork(response_id=response_id))
 

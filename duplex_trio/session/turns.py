@@ -65,7 +65,7 @@ class TurnFlow:
                     carried = True
             finally:
                 if turn.request is not None and not carried:
-                    await self._release(turn, turn.request)  # noqa: ASYNC102  shields each of its attempts
+                    await self.release(turn, turn.request)  # noqa: ASYNC102  shields each of its attempts
 
     async def pump(self, turn: Turn) -> None:
         """Carry one turn from its request to the client. Runs in the epoch's scope."""
@@ -77,7 +77,7 @@ class TurnFlow:
                     await self._handle_output(turn, delivered)
                     request.consumed(delivered)
         finally:
-            await self._release(turn, request)  # noqa: ASYNC102  shields each of its attempts
+            await self.release(turn, request)  # noqa: ASYNC102  shields each of its attempts
 
     # ------------------------------------------------------------------ appender
 
@@ -103,7 +103,12 @@ class TurnFlow:
         plan = self._plan(turn)
         fence = DuplexFence(core.state.session_id, turn.epoch, turn.turn_id)
         request = core.port.ensure_request(
-            StageRequestContext(request_id=turn.request_id, fence=fence, plan=plan)
+            StageRequestContext(
+                request_id=turn.request_id,
+                fence=fence,
+                final_stage_id=plan.final_stage_id,
+                state=plan.state,
+            )
         )
         turn.request = request
         core.live_turns[turn.request_id] = turn
@@ -187,9 +192,10 @@ class TurnFlow:
             if response is None:
                 continue
             response.stage_metrics = delivered.stage_metrics
-            await self._handle_result(turn, response, result)
+            await self.say(turn, response, result)
 
-    async def _handle_result(self, turn: Turn, response: Response, result: ModelResult) -> None:
+    async def say(self, turn: Turn, response: Response, result: ModelResult) -> None:
+        """Turn one result of the model into what the client gets; waits where the client is slow."""
         core = self._core
         match result:
             case SpeechResult(pcm=pcm, sample_rate_hz=rate, text=text):
@@ -264,7 +270,8 @@ class TurnFlow:
         if timing.speech_end_s is not None:
             core.counters.first_audio_ms.append((core.now_s - timing.speech_end_s) * 1000)
 
-    async def _release(self, turn: Turn, request: DuplexStageRequest) -> None:
+    async def release(self, turn: Turn, request: DuplexStageRequest) -> None:
+        """Abort what is left of a turn's request and let the stages forget it, however long that takes them."""
         core = self._core
         request.abort()
         delay_s = 0.1

@@ -13,6 +13,7 @@ from duplex_trio.stages.units import (
     ChatPrompt,
     Clause,
     GenerationParams,
+    Pcm,
     SpeechChunk,
     SpeechSegment,
     TextDelta,
@@ -152,7 +153,11 @@ class ScriptedTts(SerialWorker):
         words = unit.text.split()
         if self._script.fail_speaking in words:
             raise UnitRefused("engine_error", f"scripted failure at {self._script.fail_speaking!r}")
-        samples = len(words) * self._script.word_ms * TTS_RATE_HZ // 1000
-        time_s = np.arange(samples, dtype=np.float32) / TTS_RATE_HZ
-        pcm = (0.2 * np.sin(2 * np.pi * TONE_HZ * time_s)).astype(np.float32)
+        pcm = tone(len(words) * self._script.word_ms)
         return [SpeechChunk(pcm=pcm, sample_rate_hz=TTS_RATE_HZ, text=unit.text)]
+
+
+def tone(duration_ms: int) -> Pcm:
+    """The sound of scripted speech, at `TTS_RATE_HZ`."""
+    time_s = np.arange(duration_ms * TTS_RATE_HZ // 1000, dtype=np.float32) / TTS_RATE_HZ
+    return (0.2 * np.sin(2 * np.pi * TONE_HZ * time_s)).astype(np.float32)

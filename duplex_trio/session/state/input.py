@@ -74,7 +74,13 @@ def input_item_id(session: DuplexEngineSession) -> str:
 
 
 def commit_audio(
-    session: DuplexEngineSession, begin: int, end: int, *, empty: bool = False, answered: bool = False
+    session: DuplexEngineSession,
+    begin: int,
+    end: int,
+    *,
+    empty: bool = False,
+    answered: bool = False,
+    untold: bool = False,
 ) -> CommittedAudio:
     """Make the sound in [begin, end) a user item whose transcript is pending.
 
@@ -84,6 +90,7 @@ def commit_audio(
         end: the sample after its last; later ones stay in the buffer.
         empty: the sound is known to hold no speech, so no transcript will come.
         answered: a response follows although it is empty.
+        untold: the model hears the sound itself and gives no transcript.
 
     Raises:
         RealtimeError: `input_audio_buffer_commit_empty` when nothing was appended since the last commit and
@@ -99,7 +106,7 @@ def commit_audio(
     pcm = session.timeline.read(begin, end)
     item = MessageItem(id=item_id, role="user", content=(InputAudioPart(transcript="" if empty else None),))
     previous = session.conversation.insert(
-        ConversationEntry(item, transcript_pending=not empty, answered=empty)
+        ConversationEntry(item, transcript_pending=not (empty or untold), answered=empty or untold)
     )
     session.timeline.commit(end)
     session.input_item_id = None

@@ -1,0 +1,394 @@
+"""Input in fixed units for a model that owns its turns, and what it answers to them.
+
+Theory of operation. Sound is cut into units as it arrives; whole units wait in a short channel. In each epoch
+an appender opens one resumable request at the first unit and submits unit after unit, one at a time; a unit
+counts as used up only when the stage took it, else it goes back in front. A pump turns the answers into a
+response that begins with the first thing the model says and ends when its turn does. While the model speaks
+and no sound comes, the silence clock feeds it silence at the pace of the units, up to a budget that stops a
+model which never ends its turn.
+
+What the user says meanwhile belongs to the next unit, so a barge-in takes nothing away: the next epoch's
+request begins with the sound that waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import trio
+from attrs import frozen
+
+from duplex_trio.plugin.pcm_buffer import PcmAppendReservation
+from duplex_trio.plugin.requests import RequestView, StageForward
+from duplex_trio.plugin.results import (
+    DeliveredOutput,
+    ListenResult,
+    ModelFailure,
+    ModelResult,
+    SegmentEnd,
+    TurnEnd,
+    UserTranscript,
+)
+from duplex_trio.plugin.resumable import EpochInput, ResumableModelPlugin, UnitInput
+from duplex_trio.protocol.duplex import RealtimeError, ResponseListen
+from duplex_trio.session.control import SessionControl
+from duplex_trio.session.core import SessionCore, SessionEnd
+from duplex_trio.session.port import StageRequestContext
+from duplex_trio.session.state.fence import DuplexFence, stage_request_id
+from duplex_trio.session.state.response import Response
+from duplex_trio.session.state.response_events import opening
+from duplex_trio.session.state.silence import AUTO_UNITS_MAX, SilenceBudget, schedule_silence
+from duplex_trio.session.turn import Turn
+from duplex_trio.session.turns import TurnFlow
+from duplex_trio.stages.units import Pcm
+
+UNITS_WAITING_MAX = 8
+"""Whole units that wait for the model; more sound waits in the buffer, which the input limit bounds."""
+CLEANUP_REASON = "request_cleanup"
+"""Why a session ends whose one request has failed: the model's memory of the conversation is gone."""
+
+StartPump = Callable[[Turn], None]
+
+
+@frozen(eq=False, kw_only=True)
+class _Waiting:
+    pcm: Pcm
+    reservation: PcmAppendReservation | None = None
+    silent_in_epoch: int | None = None
+    force_listen: bool = False
+
+    @property
+    def final(self) -> bool:
+        return self.reservation is not None and self.reservation.final
+
+
+class UnitFlow:
+    """Units in, answers out, for one session."""
+
+    def __init__(
+        self, core: SessionCore, control: SessionControl, turns: TurnFlow, plugin: ResumableModelPlugin
+    ) -> None:
+        self.buffer = plugin.create_audio_buffer()
+        self._core = core
+        self._control = control
+        self._turns = turns
+        self._plugin = plugin
+        self._period_s = plugin.unit_samples / plugin.input_sample_rate_hz
+        self._units, self._units_receive = trio.open_memory_channel[_Waiting](UNITS_WAITING_MAX)
+        self._turn: Turn | None = None
+        self._view: RequestView | None = None
+        self._requests = 0
+        self._accepted = 0
+        self._ending: Response | None = None
+        self._response_over = trio.lowlevel.ParkingLot()
+        self._budget = SilenceBudget()
+        self._speaks_on = False
+        self._clock = trio.lowlevel.ParkingLot()
+        self._last_sound_s: float | None = None
+        self._silence_due_s: float | None = None
+
+    # ------------------------------------------------------------------ called as things happen
+
+    def feed(self, pcm: Pcm) -> None:
+        """Take sound.
+
+        Raises:
+            RealtimeError: `input_backpressure` when too much waits already; nothing is taken then.
+        """
+        limit = self._core.limits.pending_input_bytes_max
+        if self.buffer.pending_bytes + pcm.nbytes > limit:
+            raise RealtimeError(
+                "input_backpressure",
+                f"{self.buffer.pending_bytes} bytes of audio wait for the model; the limit is {limit}",
+                param="audio",
+            )
+        self.buffer.append(pcm)
+        self._offer()
+
+    def commit(self) -> None:
+        """The user's turn ends: what is left becomes a unit."""
+        self._offer()
+        if self._units.statistics().current_buffer_used < UNITS_WAITING_MAX:
+            reservation = self.buffer.prepare_commit()
+            if reservation is not None:
+                self._units.send_nowait(_Waiting(pcm=reservation.pcm, reservation=reservation))
+
+    def clear(self) -> None:
+        """Drop sound that the model has not taken."""
+        self.buffer.clear()
+
+    def response_ended(self) -> None:
+        """The client has got the last of a response; the next one may begin."""
+        self._ending = None
+        self._response_over.unpark_all()
+
+    # ------------------------------------------------------------------ appender
+
+    async def append_units(self, start_pump: StartPump) -> None:
+        """Take units to the model, in order. Runs in the epoch's scope."""
+        self._turn, self._view, self._ending = None, None, None
+        self._accepted = 0
+        self._speaks_on = False
+        self._silence_due_s = None
+        while True:
+            self._offer()
+            unit = await self._units_receive.receive()
+            reservation = unit.reservation
+            if reservation is None and unit.silent_in_epoch != self._core.state.epoch:
+                continue
+            if reservation is not None and not reservation.active:
+                continue
+            accepted = False
+            try:
+                accepted = await self._submit(unit, start_pump)
+            finally:
+                if reservation is not None and reservation.active:
+                    if accepted:
+                        reservation.commit()
+                    else:
+                        reservation.rollback()
+
+    async def _submit(self, unit: _Waiting, start_pump: StartPump) -> bool:
+        core = self._core
+        self._speaks_on = False
+        try:
+            forward = self._plan(unit)
+            assert self._turn is not None
+            assert self._turn.request is not None
+            if self._turn.request_id not in core.live_turns:
+                core.live_turns[self._turn.request_id] = self._turn
+                start_pump(self._turn)
+            with trio.fail_after(core.limits.unit_timeout_s):
+                await self._turn.request.submit(forward)
+        except RealtimeError as error:
+            self._fail(error)
+            return False
+        except trio.TooSlowError:
+            self._fail(RealtimeError("timeout", "the model took too long to accept a unit"))
+            return False
+        except trio.BrokenResourceError as error:
+            # A request that has ended meanwhile has told why; the unit goes to the next one.
+            if self._turn is not None and not self._turn.discarded:
+                self._fail(RealtimeError("runtime_append_failed", f"the model did not take a unit: {error}"))
+            return False
+        self._accepted += 1
+        core.state.context_locked = True
+        core.touch()
+        if unit.silent_in_epoch is None:
+            self._last_sound_s = core.now_s
+            self._silence_due_s = None
+        return True
+
+    def _plan(self, unit: _Waiting) -> StageForward:
+        try:
+            if self._turn is None:
+                self._turn = self._open()
+            assert self._view is not None
+            return self._plugin.plan_append(
+                UnitInput(
+                    pcm=unit.pcm,
+                    seq=self._accepted + 1,
+                    turn_id=self._core.state.turn_id,
+                    silence=unit.silent_in_epoch is not None,
+                    force_listen=unit.force_listen,
+                    final=unit.final,
+                ),
+                self._view,
+            )
+        except RealtimeError:
+            raise
+        except Exception as error:
+            self._core.log.exception("units.hook_failed")
+            raise RealtimeError(
+                "runtime_data_plane_stream_failed", f"the model's hook failed: {error}"
+            ) from error
+
+    def _open(self) -> Turn:
+        core, state = self._core, self._core.state
+        config = state.config
+        epoch = EpochInput(
+            conversation=state.conversation.messages(last=core.limits.history_messages_max),
+            instructions=config.instructions,
+            modalities=frozenset(state.response_modalities(None)),
+            voice=config.voice,
+            speed=config.speed or 1.0,
+            temperature=config.temperature,
+            max_output_tokens=config.max_output_tokens,
+            runtime_config=state.runtime_config,
+        )
+        self._requests += 1
+        role = "stage0" if self._requests == 1 else f"stage0-{self._requests}"
+        turn = Turn(
+            turn_id=state.turn_id,
+            epoch=state.epoch,
+            request_id=stage_request_id(state.session_id, state.epoch, role),
+        )
+        turn.released.set()
+        turn.timing.opened_s = core.now_s
+        fence = DuplexFence(state.session_id, state.epoch, state.turn_id)
+        final_stage_id = core.port.stage_count - 1
+        view = RequestView(
+            request_id=turn.request_id,
+            session_id=state.session_id,
+            epoch=state.epoch,
+            turn_id=state.turn_id,
+            final_stage_id=final_stage_id,
+            state=self._plugin.begin_request(epoch),
+        )
+        turn.request = core.port.ensure_request(
+            StageRequestContext(
+                request_id=turn.request_id,
+                fence=fence,
+                final_stage_id=final_stage_id,
+                state=view.state,
+                resumable=True,
+            )
+        )
+        self._view = view
+        return turn
+
+    def _offer(self) -> None:
+        while self._units.statistics().current_buffer_used < UNITS_WAITING_MAX:
+            reservation = self.buffer.prepare_append()
+            if reservation is None:
+                return
+            self._units.send_nowait(_Waiting(pcm=reservation.pcm, reservation=reservation))
+
+    # ------------------------------------------------------------------ pump
+
+    async def pump(self, turn: Turn) -> None:
+        """Carry the epoch's request: its answers to the client. Runs in the epoch's scope."""
+        request = turn.request
+        assert request is not None
+        try:
+            with turn.scope:
+                async for delivered in request.outputs:
+                    await self._handle(turn, delivered)
+                    request.consumed(delivered)
+        finally:
+            if self._turn is turn:
+                self._turn = None
+            await self._turns.release(turn, request)  # noqa: ASYNC102  shields each of its attempts
+
+    async def _handle(self, turn: Turn, delivered: DeliveredOutput) -> None:
+        self._core.touch()
+        for result in delivered.results:
+            match result:
+                case UserTranscript():
+                    continue
+                case ModelFailure(code=code, message=message):
+                    self._fail(RealtimeError(code, message))
+                    return
+                case SegmentEnd():
+                    self._speaks_on = True
+                    self._clock.unpark_all()
+                case ListenResult():
+                    await self._listened(turn, result)
+                case TurnEnd():
+                    await self._turn_ended(turn, result)
+                case _:
+                    response = await self._response(turn)
+                    response.stage_metrics = delivered.stage_metrics
+                    await self._turns.say(turn, response, result)
+
+    async def _response(self, turn: Turn) -> Response:
+        core, state = self._core, self._core.state
+        while self._ending is not None:
+            await self._response_over.park()
+        if state.active is None:
+            response = state.begin_response(state.turn_id, None, core.now_s)
+            core.emit(opening(response))
+            core.log.info("response.created", response_id=response.response_id, prepared=False)
+            turn.response = response
+            core.speaking = turn
+        assert state.active is not None
+        return state.active
+
+    async def _listened(self, turn: Turn, result: ListenResult) -> None:
+        self._speaks_on = False
+        state = self._core.state
+        if state.active is not None and self._ending is None:
+            await self._finish(turn, state.active, result)
+        else:
+            self._core.emit([self._listen_event(result.reason, model_listen=result.model_listen)])
+
+    async def _turn_ended(self, turn: Turn, result: TurnEnd) -> None:
+        self._speaks_on = False
+        state = self._core.state
+        state.next_turn()
+        if state.active is not None and self._ending is None:
+            await self._finish(turn, state.active, result)
+        else:
+            self._core.emit([self._listen_event("model_turn_completed_without_output", model_listen=False)])
+
+    async def _finish(self, turn: Turn, response: Response, result: ModelResult) -> None:
+        self._ending = response
+        await self._turns.say(turn, response, result)
+
+    def _listen_event(self, reason: str, *, model_listen: bool) -> ResponseListen:
+        state = self._core.state
+        return ResponseListen.because(
+            reason,
+            session_id=state.session_id,
+            epoch=state.epoch,
+            model_listen=model_listen,
+            event_id=state.new_id("event_"),
+        )
+
+    def _fail(self, error: RealtimeError) -> None:
+        core = self._core
+        core.log.warning("units.failed", code=error.code, message=error.message)
+        if core.state.active is not None:
+            self._control.fail_response(core.state.active, error)
+        else:
+            core.refuse(error)
+        self._control.end(SessionEnd(CLEANUP_REASON, code=1011, expired=True))
+
+    # ------------------------------------------------------------------ silence clock
+
+    async def run_silence(self) -> None:
+        """Feed silence while the model speaks and the user sends nothing. Runs in the epoch's scope."""
+        core = self._core
+        while True:
+            while not self._needs_silence():
+                await self._clock.park()
+            slot = schedule_silence(
+                core.now_s,
+                period_s=self._period_s,
+                last_submit_s=self._last_sound_s,
+                deadline_s=self._silence_due_s,
+            )
+            await trio.sleep(slot.wait_s)
+            # Sound that came meanwhile takes the place of the silence.
+            if self._needs_silence():
+                self._silence_due_s = slot.next_deadline_s
+                await self._feed_silence()
+
+    def _needs_silence(self) -> bool:
+        nothing_waits = not self._units.statistics().current_buffer_used and not self.buffer.has_reserved
+        return self._speaks_on and self._ending is None and nothing_waits
+
+    async def _feed_silence(self) -> None:
+        core, state = self._core, self._core.state
+        self._speaks_on = False
+        response = state.active
+        owner = f"model-turn:{state.turn_id}" if response is None else f"response:{response.response_id}"
+        if self._budget.take(owner, AUTO_UNITS_MAX):
+            unit = _Waiting(
+                pcm=np.zeros(self._plugin.unit_samples, np.float32),
+                silent_in_epoch=state.epoch,
+                force_listen=self._budget.is_last(AUTO_UNITS_MAX),
+            )
+            await self._units.send(unit)
+            return
+        turn = self._turn
+        state.next_turn()
+        if turn is not None:
+            if response is not None:
+                await self._finish(
+                    turn, response, ListenResult(reason="continuation_limit", model_listen=False)
+                )
+            # It would go on speaking: its request ends here, and the next unit begins another one.
+            turn.discard()
+        core.log.info("units.stopped", reason="continuation_limit")

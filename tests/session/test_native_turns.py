@@ -1,0 +1,261 @@
+"""A model that owns its turns: units, silence in place of a silent client, interruptions, and what stops it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from trio.testing import MockClock
+
+from duplex_trio.engine import SessionLimits
+from duplex_trio.models.scripted.native import (
+    NativeAnswer,
+    NativePipeline,
+    NativePlugin,
+    NativeUnit,
+    NativeWorker,
+)
+from duplex_trio.plugin.requests import RequestView, StageForward
+from duplex_trio.plugin.resumable import UnitInput
+from duplex_trio.protocol.duplex import (
+    BargeIn,
+    CancelResponse,
+    ClearInput,
+    Commit,
+    CreateResponse,
+    ErrorEvent,
+    InputAudioBufferCommitted,
+    OutputAudioBufferCleared,
+    ResponseCreated,
+    ResponseDone,
+    ResponseListen,
+    ResponseOutputAudioTranscriptDelta,
+    SessionExpired,
+)
+from duplex_trio.stages.port import StageRequest
+from duplex_trio.stages.worker import StageWorker
+from duplex_trio.testing import Talker, conversation, open_talker, scripted_omni
+
+NO_VAD = {"turn_detection": None}
+
+
+class Watched(NativePlugin):
+    """Keeps the units that were planned."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.units: list[UnitInput] = []
+
+    def plan_append(self, unit: UnitInput, request: RequestView) -> StageForward:
+        self.units.append(unit)
+        return super().plan_append(unit, request)
+
+
+class WatchedPipeline(NativePipeline):
+    def __init__(self, answer: str = "one two three four", **more: Any) -> None:
+        super().__init__(answer=answer, **more)
+        self.plugin: Watched = Watched()
+
+
+def reasons(talker: Talker) -> list[str]:
+    return [event.response.metadata.reason for event in talker.heard.of(ResponseListen)]
+
+
+async def test_it_answers_when_the_user_falls_silent(autojump_clock: MockClock) -> None:
+    """Each unit is listened to until one is quiet; then a response begins by itself and says its words in order."""
+    pipeline = WatchedPipeline()
+    async with conversation(pipeline=pipeline, patch=NO_VAD) as talker:
+        await talker.speak(2.0)
+        await talker.pause(6.0)
+        done = await talker.heard.nth(ResponseDone, 1)
+    assert reasons(talker)[:2] == ["model_listen", "model_listen"]
+    assert done.response.status == "completed"
+    words = [event.delta.strip() for event in talker.heard.of(ResponseOutputAudioTranscriptDelta)]
+    assert words == ["one", "two", "three", "four"]
+    assert [unit.seq for unit in pipeline.plugin.units] == list(range(1, len(pipeline.plugin.units) + 1))
+    assert len(pipeline.plugin.epochs) == 1
+
+
+async def test_silence_is_fed_at_the_pace_of_units(autojump_clock: MockClock) -> None:
+    """A client that sends nothing hears the whole answer: one silent unit a second keeps the model speaking."""
+    pipeline = WatchedPipeline()
+    async with conversation(pipeline=pipeline, patch=NO_VAD, step_s=0.0) as talker:
+        await talker.speak(1.0)
+        await talker.pause(1.1)
+        await talker.heard.nth(ResponseDone, 1)
+        spoken_s = [
+            time_s
+            for time_s, event in zip(talker.heard.times_s, talker.heard.events, strict=True)
+            if isinstance(event, ResponseOutputAudioTranscriptDelta)
+        ]
+    gaps = [later - earlier for earlier, later in pairwise(spoken_s)]
+    assert gaps == pytest.approx([1.0, 1.0, 1.0], abs=0.05)
+    assert [unit.silence for unit in pipeline.plugin.units] == [False, False, True, True, True]
+
+
+async def test_one_append_yields_every_unit_it_holds(autojump_clock: MockClock) -> None:
+    """Three seconds at once are three units, not one now and two later."""
+    pipeline = WatchedPipeline()
+    async with conversation(pipeline=pipeline, patch=NO_VAD) as talker:
+        talker.append(3100, loud=True)
+        await talker.heard.nth(ResponseListen, 3)
+    assert len(pipeline.plugin.units) == 3
+
+
+async def test_speech_cuts_the_answer_and_reaches_the_next_request(autojump_clock: MockClock) -> None:
+    """A barge-in by voice ends the response once; the next request is told what was heard, and hears the user."""
+    pipeline = WatchedPipeline("one two three four five six seven eight")
+    detection = {"turn_detection": {"type": "server_vad"}}
+    async with conversation(pipeline=pipeline, patch=detection, dialect="ga") as talker:
+        await talker.speak(1.5)
+        await talker.pause(3.5)
+        first = await talker.heard.wait_for(ResponseCreated)
+        await talker.speak(1.5)
+        cut = await talker.heard.nth(ResponseDone, 1)
+        await talker.pause(12.0)
+        second = await talker.heard.nth(ResponseDone, 2)
+    assert cut.response.id == first.response.id
+    assert cut.response.status == "cancelled"
+    assert cut.response.status_details is not None
+    assert cut.response.status_details.reason == "turn_detected"
+    assert [event.response_id for event in talker.heard.of(OutputAudioBufferCleared)] == [cut.response.id]
+    assert second.response.status == "completed"
+    before, after = pipeline.plugin.epochs
+    assert before.conversation == []
+    heard = after.conversation[0].content.split()
+    assert heard == ["one", "two", "three", "four", "five", "six", "seven", "eight"][: len(heard)]
+    assert 0 < len(heard) < 8
+
+
+async def test_a_cancel_keeps_the_sound_that_waits(autojump_clock: MockClock) -> None:
+    """`response.cancel` ends the response only; sound that the model has not taken goes to the next epoch."""
+    pipeline = WatchedPipeline()
+    async with conversation(pipeline=pipeline, patch=NO_VAD) as talker:
+        await talker.speak(1.0)
+        await talker.pause(1.1)
+        await talker.heard.wait_for(ResponseCreated)
+        talker.append(700, loud=True)
+        talker.send(CancelResponse())
+        talker.append(300, loud=True)
+        assert (await talker.heard.nth(ResponseDone, 1)).response.status == "cancelled"
+        await talker.pause(6.0)
+        assert (await talker.heard.nth(ResponseDone, 2)).response.status == "completed"
+    assert len(pipeline.plugin.epochs) == 2
+
+
+@pytest.mark.parametrize("command", [BargeIn(), ClearInput()])
+async def test_a_clear_drops_the_sound_that_waits(autojump_clock: MockClock, command: Any) -> None:
+    """Nothing of what was appended before reaches the model afterwards."""
+    pipeline = WatchedPipeline()
+    async with conversation(pipeline=pipeline, patch=NO_VAD) as talker:
+        talker.append(900, loud=True)
+        talker.send(command)
+        talker.append(990, loud=False)
+        await talker.pause(1.1)
+        await talker.heard.wait_for(ResponseListen)
+    assert max(abs(pipeline.plugin.units[0].pcm)) < 0.01
+
+
+async def test_a_model_that_never_ends_its_turn_is_stopped(autojump_clock: MockClock) -> None:
+    """After 64 silent units the last one asks it to listen, which ends the response; the next turn works."""
+    pipeline = WatchedPipeline("and", endless=True)
+    async with conversation(pipeline=pipeline, patch=NO_VAD) as talker:
+        await talker.speak(1.0)
+        await talker.pause(1.1)
+        done = await talker.heard.wait_for(ResponseDone, timeout_s=120)
+        assert done.response.status == "completed"
+    silent = [unit for unit in pipeline.plugin.units if unit.silence]
+    assert len(silent) == 64
+    assert [unit.force_listen for unit in silent] == [False] * 63 + [True]
+
+
+class Deaf(NativeWorker):
+    """Speaks on although it was asked to listen."""
+
+    def process(self, request: StageRequest, state: Any, unit: NativeUnit) -> Iterable[NativeAnswer]:
+        return super().process(request, state, NativeUnit(pcm=unit.pcm))
+
+
+class DeafPipeline(WatchedPipeline):
+    def build_worker(self, stage_id: int) -> StageWorker:
+        return Deaf("and", endless=True)
+
+
+async def test_a_model_that_does_not_listen_loses_its_request(autojump_clock: MockClock) -> None:
+    """When the budget of silence is spent the response ends, and the next unit begins a new request."""
+    pipeline = DeafPipeline()
+    async with conversation(pipeline=pipeline, patch=NO_VAD) as talker:
+        await talker.speak(1.0)
+        await talker.pause(1.1)
+        await talker.heard.wait_for(ResponseDone, timeout_s=120)
+        await talker.speak(1.0)
+        await talker.pause(3.2)
+        await talker.heard.nth(ResponseCreated, 2)
+    assert "continuation_limit" in reasons(talker)
+    assert len(pipeline.plugin.epochs) >= 2
+
+
+async def test_a_commit_is_an_item_and_a_last_unit(autojump_clock: MockClock) -> None:
+    """What is left becomes a padded unit; the item has no transcript, for the model hears the sound itself."""
+    pipeline = WatchedPipeline()
+    async with conversation(pipeline=pipeline, patch=NO_VAD) as talker:
+        talker.append(1400, loud=True)
+        talker.send(Commit(event_id="c1"))
+        await talker.heard.nth(ResponseListen, 2)
+        assert len(talker.heard.of(InputAudioBufferCommitted)) == 1
+        talker.send(Commit(event_id="c2"), CreateResponse(event_id="r1"))
+        await talker.heard.nth(ErrorEvent, 2)
+        refused = [(event.error.code, event.error.event_id) for event in talker.heard.of(ErrorEvent)]
+    assert refused == [("input_audio_buffer_commit_empty", "c2"), ("unsupported", "r1")]
+    assert [unit.final for unit in pipeline.plugin.units] == [False, True]
+
+
+async def test_too_much_sound_at_once_is_refused(autojump_clock: MockClock) -> None:
+    """Sound beyond the limit is refused with a typed error, and the session goes on."""
+    limits = SessionLimits(pending_input_bytes_max=4 * 16_000 * 4)
+    async with conversation(pipeline=WatchedPipeline(), patch=NO_VAD, limits=limits) as talker:
+        talker.append(3000, loud=True)
+        talker.append(3000, loud=True)
+        error = await talker.heard.wait_for(ErrorEvent)
+        assert error.error.code == "input_backpressure"
+        await talker.pause(8.0)
+        assert (await talker.heard.nth(ResponseDone, 1)).response.status == "completed"
+
+
+class Breaking(NativeWorker):
+    """Fails at the third unit."""
+
+    units = 0
+
+    def process(self, request: StageRequest, state: Any, unit: NativeUnit) -> Iterable[NativeAnswer]:
+        self.units += 1
+        if self.units == 3:
+            raise RuntimeError("scripted failure")
+        return super().process(request, state, unit)
+
+
+class BreakingPipeline(WatchedPipeline):
+    def build_worker(self, stage_id: int) -> StageWorker:
+        return Breaking("one two three")
+
+
+async def test_a_failed_request_ends_its_session_alone(
+    autojump_clock: MockClock, faults_expected: None
+) -> None:
+    """The error comes first, then the failed response, then the end; a session beside it can still be opened."""
+    async with scripted_omni(pipeline=BreakingPipeline()) as omni:
+        talker = await open_talker(omni, patch=NO_VAD)
+        await talker.speak(1.0)
+        await talker.pause(2.2)
+        assert await talker.heard.wait_closed() == (1011, "request_cleanup")
+        assert talker.heard.of(ErrorEvent)[0].error.code == "engine_error"
+        assert talker.heard.of(ResponseDone)[0].response.status == "failed"
+        assert talker.heard.of(SessionExpired)[0].reason == "request_cleanup"
+        await talker.handle.wait_closed()
+        assert omni.statistics().live_requests == 0
+        other = await open_talker(omni, patch=NO_VAD)
+        await other.turn(1.2)
+        await other.pause(5.0)
+        assert (await other.heard.nth(ResponseDone, 1)).response.status == "completed"
