@@ -180,19 +180,17 @@ async def stopped_at(step: int) -> None:
     """Cancel the whole engine at one step while two sessions talk, and check what their clients saw."""
     talkers: list[Talker] = []
     with trio.CancelScope() as scope:
-        async with scripted_omni(script()) as omni, trio.open_nursery() as nursery:
+        async with scripted_omni(script()) as omni:
             instrument = AtStep(step, scope.cancel)
             trio.lowlevel.add_instrument(instrument)
             try:
-                for _ in range(2):
-                    talkers.append(await open_talker(omni))
-                    nursery.start_soon(hold, talkers[-1])
-            except trio.Cancelled:
+                async with trio.open_nursery() as nursery:
+                    for _ in range(2):
+                        talkers.append(await open_talker(omni))
+                        nursery.start_soon(hold, talkers[-1])
+            finally:
                 trio.lowlevel.remove_instrument(instrument)
-                raise
     assert instrument.error is None
-    if instrument.steps < step:
-        trio.lowlevel.remove_instrument(instrument)
     assert omni.statistics().live_requests == 0
     assert omni.statistics().sessions == 0
     for talker in talkers:
