@@ -113,12 +113,20 @@ async def with_something_at(
         if instrument.error is not None:
             raise instrument.error
         if goes_on:
-            count = len(talker.heard.of(ResponseDone))
-            talker.write("are you there")
-            while (await talker.heard.nth(ResponseDone, count + 1)).response.status != "completed":
-                count += 1
+            await asked_until_answered(talker)
         await finish(omni, talker)
     return talker
+
+
+async def asked_until_answered(talker: Talker) -> None:
+    """Ask; what was still under way may cut the first answer, but not one after another."""
+    for _ in range(3):
+        count = len(talker.heard.of(ResponseDone))
+        talker.write("are you there")
+        if (await talker.heard.nth(ResponseDone, count + 1)).response.status == "completed":
+            return
+        await trio.sleep(3.0)
+    raise AssertionError("the session does not answer any more")
 
 
 def chosen(steps: int, stride: int, offset: int) -> range:
