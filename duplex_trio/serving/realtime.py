@@ -171,8 +171,16 @@ class RealtimeConnection:
                         event_id=command.event_id,
                     )
                 )
-            case SessionEventAck():
-                pass  # Nothing is kept for replay that could be let go.
+            case SessionEventAck(server_event_seq=seq):
+                if seq > 0:
+                    handle.refuse(
+                        RealtimeError(
+                            "invalid_event_ack",
+                            "no event of this session has a sequence number",
+                            param="server_event_seq",
+                            event_id=command.event_id,
+                        )
+                    )
             case _:
                 handle.submit(command)
 

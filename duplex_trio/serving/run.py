@@ -2,7 +2,7 @@
 
     run_server
     |- engine            loads the stages, warms up, holds the sessions; ends last
-    |- signals           first: drain; second: cancel everything
+    |- signals           first: drain; second: close every session now; third: cancel everything
     `- hypercorn         opened when the engine is warm, closed when the sessions have drained
        `- connection xN  run_connection: reader, and the watch over the session's end
 
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 import hypercorn.trio
 import structlog
 import trio
+from attrs import define, field
 
 from duplex_trio.engine import DuplexSessionHandle
 from duplex_trio.serving.address import ServerAddress, bind
@@ -43,6 +44,16 @@ log = structlog.get_logger("duplex_trio.serving")
 
 SWITCH_INTERVAL_S = 0.001
 """A stage thread that runs Python otherwise adds 5 ms to every turn of the loop (performance.md 5)."""
+
+
+@define(eq=False)
+class _Stopping:
+    """How the server is told to stop: politely, then with its goodbyes only, then at once."""
+
+    everything: trio.CancelScope
+    ready: bool = False
+    asked: trio.Event = field(factory=trio.Event)
+    patience: trio.CancelScope = field(factory=trio.CancelScope)
 
 
 async def run_connection(connection: RealtimeConnection, handle: DuplexSessionHandle) -> None:
@@ -100,17 +111,15 @@ async def run_server(
     )
     with signals as received, closing(await bind(options.host, options.port)) as listener:
         async with trio.open_nursery() as engine_nursery:
-            stop = trio.Event()
-            ready = trio.Event()
+            stopping = _Stopping(everything=engine_nursery.cancel_scope)
             if received is not None:
-                scope = engine_nursery.cancel_scope
-                engine_nursery.start_soon(_watch_signals, received, ready, stop, scope, name="signals")
+                engine_nursery.start_soon(_watch_signals, received, stopping, name="signals")
             omni = omni_factory()
             await engine_nursery.start(omni.run, name="engine")
             if options.tune_process:
                 tune_process()
-            ready.set()
-            await _serve_http(omni, options, listener, stop, task_status)
+            stopping.ready = True
+            await _serve_http(omni, options, listener, stopping, task_status)
             engine_nursery.cancel_scope.cancel()
 
 
@@ -118,7 +127,7 @@ async def _serve_http(
     omni: DuplexOmni,
     options: ServeOptions,
     listener: socket.socket,
-    stop: trio.Event,
+    stopping: _Stopping,
     task_status: trio.TaskStatus[ServerAddress],
 ) -> None:
     drained = trio.Event()
@@ -133,24 +142,25 @@ async def _serve_http(
         )
         await nursery.start(serve, name="hypercorn")
         task_status.started(ServerAddress(host, port))
-        await stop.wait()
+        await stopping.asked.wait()
         app.deployment.draining = True
         log.info("server.draining", timeout_s=options.drain_timeout_s)
-        await omni.drain(options.drain_timeout_s)
+        with stopping.patience:
+            await omni.drain(options.drain_timeout_s)
+        await omni.drain(0.0)
         drained.set()
     log.info("server.stopped")
 
 
-async def _watch_signals(
-    signals: AsyncIterator[int], ready: trio.Event, stop: trio.Event, everything: trio.CancelScope
-) -> None:
+async def _watch_signals(signals: AsyncIterator[int], stopping: _Stopping) -> None:
     async for number in signals:
-        at_once = stop.is_set() or not ready.is_set()
-        log.info("server.signal", signal=signal.Signals(number).name, at_once=at_once)
-        if at_once:
-            everything.cancel()
+        log.info("server.signal", signal=signal.Signals(number).name)
+        if not stopping.ready or stopping.patience.cancel_called:
+            stopping.everything.cancel()
             return
-        stop.set()
+        if stopping.asked.is_set():
+            stopping.patience.cancel()
+        stopping.asked.set()
 
 
 def tune_process() -> None:

@@ -35,6 +35,7 @@ from duplex_trio.session.opener import TurnOpener
 from duplex_trio.session.state.conversation import ConversationEntry
 from duplex_trio.session.state.input import commit_audio
 from duplex_trio.session.state.items import (
+    check_item_id,
     create_item,
     delete_item,
     item_announced,
@@ -179,6 +180,7 @@ class SessionActor:
             id=item.id or state.new_id("item_"),
             content=(InputAudioPart(transcript=sound.transcript),),
         )
+        check_item_id(item.id)
         entry = ConversationEntry(item, sound.transcript or "", transcript_pending=not sound.transcript)
         previous = state.conversation.insert(entry, command.previous_item_id)
         core.emit(item_announced(state, item, previous))

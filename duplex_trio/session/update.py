@@ -152,4 +152,5 @@ class SessionUpdater:
             model=False,
             voice_spoken=state.voice_spoken,
             context_locked=state.context_locked and state.capabilities.locks_context_after_input,
+            ref_audio=True,
         )

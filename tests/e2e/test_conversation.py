@@ -116,7 +116,7 @@ async def test_an_interruption_is_heard_and_answered(real_server: Any, speaker: 
     assert cut.raw["response"]["status"] == "cancelled"
     assert cut.raw["response"]["status_details"]["reason"] == "turn_detected"
     assert cut.response_id == first.response_id
-    assert second.duplex["epoch"] == cut.duplex["epoch"] + 1
+    assert cut.duplex["epoch"] == second.duplex["epoch"] == cut.duplex["cancelled_epoch"] + 1
     assert done.raw["response"]["status"] in ("completed", "incomplete")
     assert done.response_id == second.response_id
     after = listener.events[listener.events.index(cut) + 1 :]

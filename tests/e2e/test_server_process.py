@@ -134,7 +134,7 @@ async def test_a_draining_server_refuses_and_ends_when_the_last_session_has_left
         assert await server.exit_code() == 0
 
 
-async def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
+async def test_a_second_signal_ends_sessions_at_once_but_says_goodbye(tmp_path: Path) -> None:
     async with serving(tmp_path, "--drain-timeout", "600", "--host", "0.0.0.0") as server:
         live = await server.open()
         server.signal()
@@ -142,8 +142,9 @@ async def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
             while await server.health() != 503:
                 await trio.lowlevel.checkpoint()
         server.signal()
-        assert await server.exit_code() == 0
+        assert await last_frame(live) == (1001, "server_shutdown")
         await live.aclose()
+        assert await server.exit_code() == 0
         assert "server.open_to_everybody" in server.log.read_text()
 
 

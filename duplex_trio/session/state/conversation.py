@@ -38,7 +38,7 @@ class ConversationEntry:
 
     `text` is what the model is told. `transcript_pending` says that the text of a user's speech is still
     being made; `response_id` is the response an assistant item belongs to; `answered` is set once a response
-    took up a user item.
+    took up a user item. `held_chars` is what the item counts for against the conversation's bound.
     """
 
     item: Item
@@ -46,6 +46,7 @@ class ConversationEntry:
     transcript_pending: bool = False
     response_id: str | None = None
     answered: bool = False
+    held_chars: int = field(default=0, init=False)
 
 
 def item_text(item: Item) -> str:
@@ -82,9 +83,12 @@ class Conversation:
 
     Args:
         items_max: most items held; one more is refused.
+        chars_max: most characters that the texts of clients' items may have together.
     """
 
     items_max: int = 10_000
+    chars_max: int = 8_000_000
+    _chars: int = 0
     _order: list[str] = field(factory=list)
     _entries: dict[str, ConversationEntry] = field(factory=dict)
     _unanswered: dict[str, None] = field(factory=dict)
@@ -112,6 +116,12 @@ class Conversation:
             raise RealtimeError(
                 "input_backpressure", f"the conversation holds {self.items_max} items already"
             )
+        if self._chars + len(entry.text) > self.chars_max:
+            raise RealtimeError(
+                "input_backpressure",
+                f"the conversation would hold more than {self.chars_max} characters",
+                param="item.content",
+            )
         index = len(self._order)
         if previous_item_id == ROOT:
             index = 0
@@ -119,6 +129,8 @@ class Conversation:
             index = self._index(previous_item_id, "previous_item_id") + 1
         self._order.insert(index, item_id)
         self._entries[item_id] = entry
+        entry.held_chars = len(entry.text)
+        self._chars += entry.held_chars
         if not entry.answered and (
             isinstance(entry.item, FunctionCallOutputItem) or _role(entry.item) == "user"
         ):
@@ -151,6 +163,7 @@ class Conversation:
         entry = self.get(item_id)
         self._order.remove(item_id)
         del self._entries[item_id]
+        self._chars -= entry.held_chars
         self._unanswered.pop(item_id, None)
         self._pending.discard(item_id)
         return entry

@@ -290,7 +290,9 @@ class DuplexEngineSession:
         entry = self._entry_of(response)
         if entry is None:
             response.item_deleted = True
-        events = closing(response, details, shown_text=shown_text, cancel_reason=cancel_reason)
+        events = closing(
+            response, details, epoch=self.epoch, shown_text=shown_text, cancel_reason=cancel_reason
+        )
         self._ended[response.response_id] = response
         while len(self._ended) > ENDED_RESPONSES_MAX:
             self._ended.popitem(last=False)

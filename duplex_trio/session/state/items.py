@@ -29,11 +29,14 @@ from duplex_trio.protocol.duplex import (
     RetrieveItem,
     TruncateItem,
 )
-from duplex_trio.session.state.conversation import ConversationEntry, item_text
+from duplex_trio.session.state.conversation import ROOT, ConversationEntry, item_text
 from duplex_trio.session.state.engine_session import DuplexEngineSession
 from duplex_trio.session.state.response import Response
 
 _ITEM_PREFIX = "item_"
+TRUNCATION_SLACK_MS = 50
+"""By so much a client's own count of what it received may differ: it rounds, and players count in blocks."""
+ITEM_ID_CHARS_MAX = 256
 
 
 def create_item(session: DuplexEngineSession, command: CreateItem) -> list[DuplexEvent]:
@@ -46,6 +49,7 @@ def create_item(session: DuplexEngineSession, command: CreateItem) -> list[Duple
     item = command.item
     if not item.id:
         item = attrs.evolve(item, id=session.new_id(_ITEM_PREFIX))
+    check_item_id(item.id)
     refuse_unsupported(session, item)
     if isinstance(item, FunctionCallOutputItem):
         _check_call_output(session, item)
@@ -59,6 +63,20 @@ def seed_user_text(session: DuplexEngineSession, text: str | None) -> list[Duple
         return []
     item = MessageItem(role="user", content=(InputTextPart(text),))
     return create_item(session, CreateItem(item=item))
+
+
+def check_item_id(item_id: str) -> None:
+    """Refuse ids that cannot be used: the name for the front of the conversation, and endless ones.
+
+    Raises:
+        RealtimeError: `invalid_value`.
+    """
+    if item_id == ROOT or len(item_id) > ITEM_ID_CHARS_MAX:
+        raise RealtimeError(
+            "invalid_value",
+            f"an item id has at most {ITEM_ID_CHARS_MAX} characters and is not {ROOT!r}",
+            param="item.id",
+        )
 
 
 def item_announced(session: DuplexEngineSession, item: Item, previous: str | None) -> list[DuplexEvent]:
@@ -105,10 +123,10 @@ def truncate_item(session: DuplexEngineSession, command: TruncateItem) -> list[D
         )
     if command.content_index != 0:
         raise RealtimeError("bad_event", "the item has one content part, at index 0", param="content_index")
-    if command.audio_end_ms > response.cursor.total_ms:
+    if command.audio_end_ms > response.cursor.sent_ms + TRUNCATION_SLACK_MS:
         raise RealtimeError(
             "bad_event",
-            f"the item has {response.cursor.total_ms:.0f} ms of audio",
+            f"{response.cursor.sent_ms:.0f} ms of the item's audio were sent so far",
             param="audio_end_ms",
         )
     response.cursor.truncate(command.audio_end_ms)
@@ -186,13 +204,19 @@ def refuse_unsupported(session: DuplexEngineSession, item: Item) -> None:
     """Refuse content that the model cannot take.
 
     Raises:
-        RealtimeError: `unsupported`, naming the part.
+        RealtimeError: `unsupported`, or `invalid_value` for a part with nothing in it; both name the part.
     """
     if not isinstance(item, MessageItem):
         return
     for index, part in enumerate(item.content):
         if isinstance(part, InputImagePart) and not session.capabilities.supports_image_input:
             raise RealtimeError("unsupported", "the model takes no images", param=f"item.content[{index}]")
+        if isinstance(part, InputAudioPart) and not part.audio and part.transcript is None:
+            raise RealtimeError(
+                "invalid_value",
+                "the part has neither audio nor transcript",
+                param=f"item.content[{index}].audio",
+            )
         if isinstance(part, InputAudioPart) and part.audio and len(item.content) > 1:
             raise RealtimeError(
                 "unsupported", "an item with audio holds that one part", param=f"item.content[{index}]"

@@ -59,6 +59,7 @@ def closing(
     response: Response,
     details: StatusDetails | None,
     *,
+    epoch: int,
     shown_text: str,
     cancel_reason: str | None = None,
 ) -> list[DuplexEvent]:
@@ -70,6 +71,7 @@ def closing(
     Args:
         response: the response; its final status is set.
         details: how it ended, in OpenAI's terms.
+        epoch: the session's epoch now; that of a cancelled response goes into `cancelled_epoch`.
         shown_text: the transcript kept in the item; of a cut response, the heard part.
         cancel_reason: the precise reason of a cancellation.
     """
@@ -84,7 +86,7 @@ def closing(
                 event_id=response.event_id(), previous_item_id=response.previous_item_id, item=item
             )
         )
-    events.append(_response_done(response, details, item, cancel_reason))
+    events.append(_response_done(response, details, item, epoch, cancel_reason))
     events.append(RateLimitsUpdated(event_id=response.event_id()))
     return events
 
@@ -106,12 +108,16 @@ def _output_done(response: Response) -> list[DuplexEvent]:
 
 
 def _response_done(
-    response: Response, details: StatusDetails | None, item: MessageItem, cancel_reason: str | None
+    response: Response,
+    details: StatusDetails | None,
+    item: MessageItem,
+    epoch: int,
+    cancel_reason: str | None,
 ) -> ResponseDone:
     status = response.status
     assert status is not None
     extension = DuplexExtension(
-        epoch=response.epoch,
+        epoch=epoch,
         turn_id=response.turn_id,
         playback=response.playback(),
         finish_reason=response.finish_reason if status == "completed" else None,

@@ -188,7 +188,7 @@ def test_a_truncate_to_nothing_removes_the_text(make_session: Any) -> None:
         ("nowhere", 0, 0, ("item_not_found", "item_id")),
         ("theirs", 0, 0, ("bad_event", "item_id")),
         (None, 1, 0, ("bad_event", "content_index")),
-        (None, 0, 1001, ("bad_event", "audio_end_ms")),
+        (None, 0, 1100, ("bad_event", "audio_end_ms")),
     ],
 )
 def test_a_refused_truncate_changes_nothing(

@@ -85,7 +85,7 @@ def types(events: Iterable[DuplexEvent]) -> list[str]:
 def close(made: Response, status: FinalStatus, shown: str = "") -> list[DuplexEvent]:
     kind = StatusDetails(type=status)
     made.end(status)
-    return closing(made, kind, shown_text=shown)
+    return closing(made, kind, epoch=made.epoch, shown_text=shown)
 
 
 def only(events: Iterable[DuplexEvent], cls: type[Any]) -> Any:
@@ -255,14 +255,15 @@ def test_sound_without_words_has_no_transcript() -> None:
 
 
 def test_the_extension_says_how_it_ended() -> None:
-    """Epoch, turn, playback and the precise reason travel beside OpenAI's response object."""
+    """The new epoch and the one that was cancelled, turn, playback and the precise reason, beside OpenAI's object."""
     made = response()
     send(made, made.speech(tone(100), RATE_HZ, "Hi"))
     details = StatusDetails(type="cancelled", reason="client_cancelled")
     made.end("cancelled")
-    done = only(closing(made, details, shown_text="", cancel_reason="barge_in"), ResponseDone)
+    ended = closing(made, details, epoch=4, shown_text="", cancel_reason="barge_in")
+    done = only(ended, ResponseDone)
     assert done.response.status_details == details
-    assert (done.duplex.epoch, done.duplex.cancelled_epoch, done.duplex.turn_id) == (3, 3, 7)
+    assert (done.duplex.epoch, done.duplex.cancelled_epoch, done.duplex.turn_id) == (4, 3, 7)
     assert done.duplex.cancel_reason == "barge_in"
     assert done.duplex.finish_reason is None
     assert done.duplex.playback.sent_ms == 100
