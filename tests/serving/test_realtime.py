@@ -172,13 +172,15 @@ async def test_the_session_survives_what_the_transport_refuses(
     await socket.disconnect()
 
 
-async def test_an_event_ack_has_no_effect_where_nothing_is_kept(omni: Any, open_socket: Any) -> None:
+async def test_an_event_ack_beyond_the_last_event_is_refused(omni: Any, open_socket: Any) -> None:
     socket = await open_socket()
     session = await session_of(omni)
-    await socket.text('{"type":"session.event_ack","server_event_seq":3}')
+    await socket.text('{"type":"session.event_ack","server_event_seq":0}')
+    await socket.text('{"type":"session.event_ack","server_event_seq":3,"event_id":"a1"}')
     await socket.text(HEARTBEAT)
     await session.until(lambda: session.commands == [Heartbeat()])
-    assert session.refused == []
+    refused = [(error.code, error.param, error.event_id) for error in session.refused]
+    assert refused == [("invalid_event_ack", "server_event_seq", "a1")]
     await socket.disconnect()
 
 
