@@ -12,6 +12,8 @@ from duplex_trio.stages.units import ChatPrompt, GenerationParams
 ASKED_MAX = 256
 """Prompts that a script remembers."""
 
+ANSWER_CHARS_MAX = 20_000
+"""An answer is as long as a large model's longest, so that what is done with it on the loop stays as short as there."""
 Reply = Callable[[str], str]
 """Makes the answer to a user's words."""
 
@@ -62,4 +64,4 @@ class Script:
 
     def answer(self, text: str) -> str:
         """The answer to what the user said."""
-        return self.replies.get(text, self.otherwise(text))
+        return self.replies.get(text, self.otherwise(text))[:ANSWER_CHARS_MAX]
