@@ -189,7 +189,7 @@ class TurnFlow:
                 return
             await turn.released.wait()
             response = turn.response
-            if response is None:
+            if response is None or turn.discarded:
                 continue
             response.stage_metrics = delivered.stage_metrics
             await self.say(turn, response, result)

@@ -274,6 +274,8 @@ class UnitFlow:
     async def _handle(self, turn: Turn, delivered: DeliveredOutput) -> None:
         self._core.touch()
         for result in delivered.results:
+            if turn.discarded:
+                return  # cancelled when the output was already on its way here
             match result:
                 case UserTranscript():
                     continue
@@ -296,6 +298,8 @@ class UnitFlow:
         core, state = self._core, self._core.state
         while self._ending is not None:
             await self._response_over.park()
+        # A cancellation may have come between the wake-up and here: old words begin nothing new.
+        await trio.lowlevel.checkpoint_if_cancelled()
         if state.active is None:
             response = state.begin_response(state.turn_id, None, core.now_s)
             core.emit(opening(response))

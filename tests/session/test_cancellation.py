@@ -30,30 +30,11 @@ from duplex_trio.protocol.duplex import (
     UpdateSession,
 )
 from duplex_trio.testing import Talker, check_stream, finish, open_talker, scripted_omni
+from duplex_trio.testing.steps import acting_at
 
 CHUNK_MS = 100
 STRIDES = pytest.mark.parametrize("stride", [199, pytest.param(23, marks=pytest.mark.slow)])
 """Every so manyth step is tried, beginning at another one in each test; 1 tries them all and takes minutes."""
-
-
-class AtStep(trio.abc.Instrument):
-    """Does something just before the `number`th step of any task."""
-
-    def __init__(self, number: int, action: Callable[[], None]) -> None:
-        self.steps = 0
-        self.error: Exception | None = None
-        self._number = number
-        self._action = action
-
-    def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        """Count, and act when it is time."""
-        self.steps += 1
-        if self.steps == self._number:
-            try:
-                self._action()
-            except Exception as error:
-                # An instrument that raises is switched off silently.
-                self.error = error
 
 
 def script() -> Script:
@@ -88,12 +69,10 @@ async def hold(talker: Talker) -> None:
 
 async def steps_of_the_conversation() -> int:
     """How many steps the conversation takes when nothing happens."""
-    counter = AtStep(0, lambda: None)
     async with scripted_omni(script()) as omni:
         talker = await open_talker(omni)
-        trio.lowlevel.add_instrument(counter)
-        await hold(talker)
-        trio.lowlevel.remove_instrument(counter)
+        with acting_at(0, lambda: None) as counter:
+            await hold(talker)
         await finish(omni, talker)
     assert len(talker.heard.of(ResponseDone)) >= 3
     assert counter.steps > 300
@@ -106,12 +85,8 @@ async def with_something_at(
     """Hold the conversation with an action at one step, and check what is left."""
     async with scripted_omni(script()) as omni:
         talker = await open_talker(omni)
-        instrument = AtStep(step, lambda: action(omni, talker))
-        trio.lowlevel.add_instrument(instrument)
-        await hold(talker)
-        trio.lowlevel.remove_instrument(instrument)
-        if instrument.error is not None:
-            raise instrument.error
+        with acting_at(step, lambda: action(omni, talker)):
+            await hold(talker)
         if goes_on:
             await asked_until_answered(talker)
         await finish(omni, talker)
@@ -189,16 +164,11 @@ async def stopped_at(step: int) -> None:
     talkers: list[Talker] = []
     with trio.CancelScope() as scope:
         async with scripted_omni(script()) as omni:
-            instrument = AtStep(step, scope.cancel)
-            trio.lowlevel.add_instrument(instrument)
-            try:
+            with acting_at(step, scope.cancel):
                 async with trio.open_nursery() as nursery:
                     for _ in range(2):
                         talkers.append(await open_talker(omni))
                         nursery.start_soon(hold, talkers[-1])
-            finally:
-                trio.lowlevel.remove_instrument(instrument)
-    assert instrument.error is None
     assert omni.statistics().live_requests == 0
     assert omni.statistics().sessions == 0
     for talker in talkers:
