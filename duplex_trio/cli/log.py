@@ -9,6 +9,8 @@ from typing import Any, TextIO
 import structlog
 
 LEVELS = ("debug", "info", "warning", "error")
+_IDS = {"session_id": "session", "response_id": "response", "request_id": "request", "item_id": "item"}
+_ID_CHARS_SHOWN = 8
 
 
 def configure_logging(level: str, *, as_json: bool = False, stream: TextIO | None = None) -> None:
@@ -48,11 +50,24 @@ def _without_empty(logger: Any, name: str, line: structlog.typing.EventDict) -> 
     return {key: value for key, value in line.items() if value is not None}
 
 
+def _for_people(logger: Any, name: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """One thing on one line of a terminal: the time of day, and of long ids the end, which tells them apart."""
+    shown: structlog.typing.EventDict = {}
+    for key, value in line.items():
+        if key == "timestamp":
+            shown[key] = str(value)[11:23]
+        elif key in _IDS and isinstance(value, str):
+            shown[_IDS[key]] = value[-_ID_CHARS_SHOWN:]
+        else:
+            shown[key] = value
+    return shown
+
+
 def _renderers(stream: TextIO, *, as_json: bool) -> list[Any]:
     if as_json:
         return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
     if stream.isatty():
-        return [structlog.dev.ConsoleRenderer()]
+        return [_for_people, structlog.dev.ConsoleRenderer(pad_event_to=18, sort_keys=False)]
     order = ("timestamp", "level", "event")
     line = structlog.processors.LogfmtRenderer(key_order=order, drop_missing=True, bool_as_flag=False)
     return [structlog.processors.format_exc_info, line]

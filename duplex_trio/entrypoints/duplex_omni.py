@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import trio
@@ -27,8 +28,10 @@ from duplex_trio.protocol.duplex import (
     DuplexEvent,
     InputTextPart,
     MessageItem,
+    ResponseCreateOptions,
     ResponseDone,
     ResponseListen,
+    ResponseOutputAudioDelta,
 )
 from duplex_trio.protocol.duplex.session import DialectName
 from duplex_trio.stages.port import StageStatistics
@@ -36,6 +39,7 @@ from duplex_trio.stages.run import ThreadStage
 
 __all__ = ["Attachment", "DuplexOmni", "DuplexSessionHandle", "EngineStatistics", "SessionEnd", "WarmUpError"]
 
+WARM_UP_TOKENS = 16
 DEFAULT_PCM_RATE_HZ = 24_000
 """Rate of pcm16 in a session that declares nothing."""
 WARM_UP_TIMEOUT_S = 150.0
@@ -60,13 +64,13 @@ class _WarmUpAttachment(Attachment):
     """Waits for the first thing that shows that the model works: an answer, or that it listens."""
 
     def __init__(self) -> None:
-        self.send_sign, self.receive_sign = trio.open_memory_channel[ResponseDone | ResponseListen](8)
+        self.send_sign, self.receive_sign = trio.open_memory_channel[DuplexEvent](1)
 
     async def send(self, event: DuplexEvent) -> None:
-        if isinstance(event, ResponseDone | ResponseListen):
-            await self.send_sign.send(event)
-        else:
-            await trio.lowlevel.checkpoint()
+        await trio.lowlevel.checkpoint()
+        if isinstance(event, ResponseDone | ResponseListen | ResponseOutputAudioDelta):
+            with suppress(trio.WouldBlock):  # the first sign is enough
+                self.send_sign.send_nowait(event)
 
     async def close(self, code: int, reason: str) -> None:
         await trio.lowlevel.checkpoint()
@@ -170,7 +174,8 @@ class DuplexOmni(AsyncOmni):
         else:
             greeting = MessageItem(role="user", content=(InputTextPart("Hello!"),))
             handle.submit(CreateItem(item=greeting))
-            handle.submit(CreateResponse())
+            # The answer is cut as soon as it is heard: a person waits for it.
+            handle.submit(CreateResponse(options=ResponseCreateOptions(max_output_tokens=WARM_UP_TOKENS)))
         try:
             with trio.fail_after(WARM_UP_TIMEOUT_S):
                 sign = await attachment.receive_sign.receive()

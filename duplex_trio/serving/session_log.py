@@ -31,6 +31,7 @@ class SessionLog:
 
     def __init__(self, *, transcripts: bool = False, **context: Any) -> None:
         self._log = log.bind(**context)
+        self._session_id: str | None = None
         self._transcripts = transcripts
 
     def bind(self, **context: Any) -> None:
@@ -39,6 +40,7 @@ class SessionLog:
 
     def attached(self, session_id: str) -> None:
         """The connection has its session."""
+        self._session_id = session_id
         self.bind(session_id=session_id)
         self._log.info("client.attached")
 
@@ -55,4 +57,4 @@ class SessionLog:
         name = _SPOKEN.get(event.type) if self._transcripts else None
         if name is not None:
             text = getattr(event, "transcript", None) or getattr(event, "text", "")
-            self._log.info(name, text=text)
+            log.info(name, session_id=self._session_id, text=text)
