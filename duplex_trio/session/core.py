@@ -158,7 +158,8 @@ class SessionCore:
         if self.end is not None:
             return
         self.end = end
-        self.log.info("session.ending", reason=end.reason, why=why)
+        # The end has a line of its own; here is what only this place knows.
+        (self.log.info if why else self.log.debug)("session.ending", reason=end.reason, why=why)
         state = self.state
         state.state = "closing"
         state.lease.mark_terminal(end.reason)

@@ -94,12 +94,16 @@ class Conversation:
     _unanswered: dict[str, None] = field(factory=dict)
     _pending: set[str] = field(factory=set)
 
-    def insert(self, entry: ConversationEntry, previous_item_id: str | None = None) -> str | None:
+    def insert(
+        self, entry: ConversationEntry, previous_item_id: str | None = None, *, make_room: bool = False
+    ) -> str | None:
         """Add an item and return the id of the item before it.
 
         Args:
             entry: the item with its id filled in.
             previous_item_id: None appends; `root` puts it in front; else it goes right after that item.
+            make_room: let the oldest item go when the conversation is full. For the items that the session
+                itself makes, because a long conversation must go on.
 
         Raises:
             RealtimeError: `item_create_duplicate_item_id`, `item_not_found` (unknown `previous_item_id`) or
@@ -112,6 +116,8 @@ class Conversation:
                 f"the conversation already has an item with id {item_id!r}",
                 param="item.id",
             )
+        if make_room and len(self._order) >= self.items_max:
+            self.delete(self._order[0])
         if len(self._order) >= self.items_max:
             raise RealtimeError(
                 "input_backpressure", f"the conversation holds {self.items_max} items already"

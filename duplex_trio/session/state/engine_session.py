@@ -145,7 +145,7 @@ class DuplexEngineSession:
         )
         if not outside:
             entry = ConversationEntry(response.final_item(""), response_id=response_id, answered=True)
-            response.previous_item_id = self.conversation.insert(entry)
+            response.previous_item_id = self.conversation.insert(entry, make_room=True)
             self.conversation.mark_answered()
         self.active = response
         self.turn_state = "assistant_generating"

@@ -106,7 +106,8 @@ def commit_audio(
     pcm = session.timeline.read(begin, end)
     item = MessageItem(id=item_id, role="user", content=(InputAudioPart(transcript="" if empty else None),))
     previous = session.conversation.insert(
-        ConversationEntry(item, transcript_pending=not (empty or untold), answered=empty or untold)
+        ConversationEntry(item, transcript_pending=not (empty or untold), answered=empty or untold),
+        make_room=True,
     )
     session.timeline.commit(end)
     session.input_item_id = None

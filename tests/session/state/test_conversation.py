@@ -105,6 +105,15 @@ def test_a_full_conversation_refuses_items() -> None:
     assert ids(made) == ["b", "c"]
 
 
+def test_a_long_conversation_goes_on() -> None:
+    """What the session itself adds pushes the oldest item out."""
+    made = Conversation(items_max=2)
+    for item_id in "abcd":
+        made.insert(said(item_id, item_id), make_room=True)
+    assert ids(made) == ["c", "d"]
+    assert made.find("a") is None
+
+
 def test_the_model_is_told_texts_with_their_roles() -> None:
     """Calls belong to the assistant, their outputs to the tool; items without text are left out."""
     call = FunctionCallItem(id="d", call_id="c1", name="look", arguments='{"at": 1}')
