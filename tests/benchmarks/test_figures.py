@@ -1,0 +1,85 @@
+"""How readings are summed up."""
+
+from __future__ import annotations
+
+import pytest
+
+from duplex_trio.benchmarks.appends import AppendCost
+from duplex_trio.benchmarks.barge_in import BargeIns, Cancel
+from duplex_trio.benchmarks.figures import Spread, cpu_s, resident_bytes, spread, this_machine
+from duplex_trio.benchmarks.memory import Memory
+from duplex_trio.benchmarks.talking import Talking
+
+
+def test_percentiles_are_readings() -> None:
+    assert spread([float(n) for n in range(1, 201)]) == Spread(
+        count=200, mean=100.5, p50=100, p99=198, max=200
+    )
+    assert spread([3.0, 1.0, 2.0]) == Spread(count=3, mean=2, p50=2, p99=3, max=3)
+
+
+def test_no_readings_come_to_nothing() -> None:
+    assert spread([]) is None
+
+
+def test_the_cost_of_appends_is_shown_in_three_ways() -> None:
+    cost = AppendCost(
+        append_ms=20, vad=True, pace="real_time", sessions=4, appends=1000, cpu_s=0.05, driver_cpu_s=0.01
+    )
+    assert cost.cpu_us_per_append == pytest.approx(50)
+    assert cost.appends_per_s_per_core == pytest.approx(20_000)
+    assert cost.sessions_per_core == pytest.approx(400)
+
+
+def test_only_commands_that_had_to_wait_have_an_arrival() -> None:
+    def cancel(arrival_us: float | None, stale_deltas: int) -> Cancel:
+        return Cancel(decide_us=1, terminal_us=2, arrival_us=arrival_us, stale_deltas=stale_deltas)
+
+    waited = BargeIns(load="much", cancels=(cancel(5, 0), cancel(7, 3)))
+    assert waited.arrival_us == Spread(count=2, mean=6, p50=5, p99=7, max=7)
+    assert waited.stale_deltas_max == 3
+    assert BargeIns(load="idle", cancels=(cancel(None, 0),)).arrival_us is None
+
+
+def test_memory_is_per_session() -> None:
+    memory = Memory(
+        sessions=10,
+        before_bytes=1000,
+        idle_bytes=2000,
+        listening_bytes=4000,
+        active_bytes=9000,
+        cycles=5,
+        cycles_before_bytes=7000,
+        cycles_after_bytes=6000,
+        objects_before=50,
+        objects_after=53,
+    )
+    assert memory.idle_session_bytes == 100
+    assert memory.listening_session_bytes == 300
+    assert memory.active_session_bytes == 800
+    assert (memory.growth_bytes, memory.growth_objects) == (-1000, 3)
+
+
+def test_the_wait_is_compared_with_the_silence_that_ends_a_turn() -> None:
+    talking = Talking(sessions=1, lateness_us=(), first_audio_ms=(600.0, 660.0, 700.0), cpu_share=0.1)
+    assert talking.first_audio_over_parts == pytest.approx(1.1)
+    assert Talking(sessions=0, lateness_us=(), first_audio_ms=(), cpu_share=0).first_audio_over_parts is None
+
+
+def test_cpu_time_is_that_of_work() -> None:
+    begin_s = cpu_s()
+    while cpu_s() == begin_s:
+        sum(range(10_000))
+    assert cpu_s() > begin_s
+
+
+def test_memory_that_is_used_is_resident() -> None:
+    before = resident_bytes()
+    kept = b"x" * 16_000_000
+    assert resident_bytes() - before > len(kept) // 2
+
+
+def test_the_machine_is_described() -> None:
+    machine = this_machine()
+    assert 1 <= machine.cpus_usable <= machine.cpus
+    assert machine.python.startswith("CPython 3.")
