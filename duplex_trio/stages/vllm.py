@@ -24,7 +24,7 @@ from attrs import define, field
 from duplex_trio.stages.port import StageFailed, StageOutput, StageRequest
 from duplex_trio.stages.units import ChatMessage, ChatPrompt, GenerationParams, TextDelta
 from duplex_trio.stages.vllm_chat import ChatTokenizer
-from duplex_trio.stages.vllm_engine import VllmConfig, build_engine, shut_down
+from duplex_trio.stages.vllm_engine import VllmConfig, adopt_thread, build_engine, shut_down
 from duplex_trio.stages.vllm_params import sampling_params
 from duplex_trio.stages.worker import StageWorker, UnitRefused, WorkerContext
 
@@ -83,7 +83,7 @@ class VllmWorker(StageWorker):
         self._totals = {"engine_steps": 0, "prompt_tokens": 0, "cached_tokens": 0, "completion_tokens": 0}
 
     def load(self) -> None:
-        """Build the engine and generate once. Does nothing when that is done already.
+        """Build the engine and generate once. When that is done already, only ready this thread to step it.
 
         Raises:
             EngineNotInstalledError: vLLM cannot be imported.
@@ -91,6 +91,7 @@ class VllmWorker(StageWorker):
             UnitRefused: the chat template refuses a plain greeting.
         """
         if self._engine is not None:
+            adopt_thread()
             return
         started_s = time.perf_counter()
         engine = self._engine = build_engine(self._config)

@@ -117,6 +117,17 @@ def build_engine(config: VllmConfig) -> Any:
         random.setstate(dice)
 
 
+def adopt_thread() -> None:
+    """Ready another thread than the one that built the engine to step it.
+
+    How many threads share a computation is a setting of each thread that starts one. torch applies its own only when it
+    is first asked in a thread, which is too late for vLLM's kernels: they disagree about the number and end the engine.
+    """
+    import torch
+
+    torch.get_num_threads()
+
+
 def shut_down(engine: Any) -> None:
     """End an engine's threads and free its memory, in the thread that stepped it."""
     engine.renderer.shutdown()

@@ -10,7 +10,7 @@ from duplex_trio.stages.worker import StageWorker, WorkerContext
 
 
 class KeepLoaded(StageWorker):
-    """Passes everything on to a worker, but loads it once and does not close it.
+    """Passes everything on to a worker, but does not close it: the worker's `load` must do nothing the second time.
 
     When a stage ends, the requests it left behind are aborted. Whoever made the inner worker closes it.
 
@@ -21,14 +21,11 @@ class KeepLoaded(StageWorker):
     def __init__(self, inner: StageWorker) -> None:
         self.name = inner.name
         self._inner = inner
-        self._loaded = False
         self._opened: set[str] = set()
 
     def load(self) -> None:
-        """Load the inner worker if no stage did before."""
-        if not self._loaded:
-            self._inner.load()
-            self._loaded = True
+        """Load the inner worker if no stage did before, and let it know this stage's thread."""
+        self._inner.load()
 
     def open(self, request: StageRequest, context: WorkerContext) -> None:
         """Begin a request and remember it."""
