@@ -75,8 +75,23 @@ class ChatPrompt:
 
 
 @frozen(kw_only=True)
+class PromptUpdate:
+    """Input of a resumable language-model request: goes behind what the model has read, and it answers anew.
+
+    Exactly one of the two is given, and it is at least one token. `token_ids` are taken as they are, control
+    tokens too. `text` is plain: the text of a control token in it becomes a space, as in a `ChatMessage`.
+    """
+
+    token_ids: Sequence[int] | None = None
+    text: str | None = None
+
+
+@frozen(kw_only=True)
 class GenerationParams:
-    """Sampling of one language-model request; a `None` leaves the model profile's value in force."""
+    """Sampling of one language-model request; a `None` leaves the model profile's value in force.
+
+    All of it, `max_tokens` too, holds for each segment of a resumable request.
+    """
 
     temperature: float | None = None
     top_p: float | None = None
@@ -94,7 +109,8 @@ class TextDelta:
     """Output of a language-model stage: the text generated since the last one (may be empty on the last).
 
     On the last delta `finish_reason` is `stop`, `length` or `abort`; the token counts are totals of the
-    request.
+    request. Those of a resumable request are totals of its segment: `prompt_tokens` is all that the segment
+    builds on, `cached_tokens` how many of these were not computed again.
     """
 
     text: str
@@ -102,6 +118,23 @@ class TextDelta:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
+
+
+@frozen(kw_only=True)
+class SegmentEnd(TextDelta):
+    """The last delta of a segment of a resumable request; the request stays and waits for a `PromptUpdate`.
+
+    The next segment builds on the prompt and on what was generated except for the last token (which may be the
+    one that ended the segment, such as an end of turn that is no part of the text). A caller whose model must
+    remember it begins the update with it.
+
+    Args:
+        context_tokens: how many tokens the next segment builds on, its update not counted.
+        dropped_token_id: the last token; `None` when the segment has none.
+    """
+
+    context_tokens: int
+    dropped_token_id: int | None
 
 
 @frozen(kw_only=True)

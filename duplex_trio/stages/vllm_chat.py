@@ -79,6 +79,13 @@ class ChatTokenizer:
         tokens: list[int] = self._tokenizer.encode(text, add_special_tokens=False, verbose=False)
         return tokens
 
+    def encode_text(self, text: str) -> list[int]:
+        """The tokens of plain text, with nothing put around it; see the class about control tokens."""
+        tokens: list[int] = self._tokenizer.encode(
+            self._control.sub(" ", text), add_special_tokens=False, verbose=False
+        )
+        return tokens
+
     def count(self, messages: Sequence[ChatMessage], tools: Sequence[Mapping[str, Any]] = ()) -> int:
         """How many tokens `encode` gives."""
         return len(self.encode(messages, tools))

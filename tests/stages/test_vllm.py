@@ -244,11 +244,6 @@ async def test_a_second_prompt_fails_the_request(llm: ThreadStage) -> None:
     assert stream.failure.code == "unsupported"
 
 
-async def test_resumable_requests_are_refused(llm: ThreadStage) -> None:
-    stream = llm.open(StageRequest(request_id="a", resumable=True))
-    assert (await failure(stream)).code == "unsupported"
-
-
 async def test_a_request_that_ends_without_a_prompt_is_empty(llm: ThreadStage) -> None:
     stream = llm.open(StageRequest(request_id="a"))
     await stream.submit(None, final=True)
