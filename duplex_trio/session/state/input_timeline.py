@@ -76,14 +76,16 @@ class InputTimeline:
         if begin >= end:
             return np.zeros(0, np.float32)
         parts = []
-        position = self.start
-        for chunk in self._chunks:
+        position = self.end
+        # From the end: detection reads what came last, many times a second, while minutes may be held.
+        for chunk in reversed(self._chunks):
+            position -= len(chunk)
             low, high = max(begin, position), min(end, position + len(chunk))
             if low < high:
                 parts.append(chunk[low - position : high - position])
-            position += len(chunk)
-            if position >= end:
+            if position <= begin:
                 break
+        parts.reverse()
         return np.concatenate(parts) if len(parts) != 1 else parts[0].copy()
 
     def trim(self, before: int) -> None:
