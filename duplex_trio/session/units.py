@@ -30,21 +30,23 @@ from duplex_trio.plugin.results import (
     TurnEnd,
     UserTranscript,
 )
-from duplex_trio.plugin.resumable import EpochInput, ResumableModelPlugin, UnitInput
+from duplex_trio.plugin.resumable import ResumableModelPlugin, UnitInput
 from duplex_trio.protocol.duplex import RealtimeError, ResponseListen
 from duplex_trio.session.control import SessionControl
 from duplex_trio.session.core import SessionCore, SessionEnd
-from duplex_trio.session.port import StageRequestContext
-from duplex_trio.session.state.fence import DuplexFence, stage_request_id
+from duplex_trio.session.epoch_request import open_epoch_request
 from duplex_trio.session.state.response import Response
 from duplex_trio.session.state.response_events import opening
-from duplex_trio.session.state.silence import AUTO_UNITS_MAX, SilenceBudget, schedule_silence
+from duplex_trio.session.state.silence import AUTO_UNITS_MAX, SilenceBudget, SpeechClock, schedule_silence
 from duplex_trio.session.turn import Turn
 from duplex_trio.session.turns import TurnFlow
 from duplex_trio.stages.units import Pcm
 
 UNITS_WAITING_MAX = 8
 """Whole units that wait for the model; more sound waits in the buffer, which the input limit bounds."""
+UNITS_UNANSWERED_MAX = 8
+"""Units that the model took and has not answered, such as while its speech waits to be played: as long as it is
+behind, sound waits in the buffer."""
 CLEANUP_REASON = "request_cleanup"
 """Why a session ends whose one request has failed: the model's memory of the conversation is gone."""
 
@@ -56,6 +58,7 @@ class _Waiting:
     pcm: Pcm
     reservation: PcmAppendReservation | None = None
     silent_in_epoch: int | None = None
+    due_s: float | None = None
     force_listen: bool = False
 
     @property
@@ -74,7 +77,6 @@ class UnitFlow:
         self._control = control
         self._turns = turns
         self._plugin = plugin
-        self._period_s = plugin.unit_samples / plugin.input_sample_rate_hz
         self._units, self._units_receive = trio.open_memory_channel[_Waiting](UNITS_WAITING_MAX)
         self._turn: Turn | None = None
         self._view: RequestView | None = None
@@ -83,10 +85,8 @@ class UnitFlow:
         self._ending: Response | None = None
         self._response_over = trio.lowlevel.ParkingLot()
         self._budget = SilenceBudget()
-        self._speaks_on = False
-        self._clock = trio.lowlevel.ParkingLot()
-        self._last_sound_s: float | None = None
-        self._silence_due_s: float | None = None
+        self._speech = SpeechClock(plugin.unit_samples / plugin.input_sample_rate_hz)
+        self._answered = trio.lowlevel.ParkingLot()
 
     # ------------------------------------------------------------------ called as things happen
 
@@ -129,8 +129,7 @@ class UnitFlow:
         """Take units to the model, in order. Runs in the epoch's scope."""
         self._turn, self._view, self._ending = None, None, None
         self._accepted = 0
-        self._speaks_on = False
-        self._silence_due_s = None
+        self._speech.reset()
         while True:
             self._offer()
             unit = await self._units_receive.receive()
@@ -141,6 +140,8 @@ class UnitFlow:
                 continue
             accepted = False
             try:
+                while self._speech.unanswered >= UNITS_UNANSWERED_MAX:
+                    await self._answered.park()
                 accepted = await self._submit(unit, start_pump)
             finally:
                 if reservation is not None and reservation.active:
@@ -151,7 +152,6 @@ class UnitFlow:
 
     async def _submit(self, unit: _Waiting, start_pump: StartPump) -> bool:
         core = self._core
-        self._speaks_on = False
         try:
             forward = self._plan(unit)
             assert self._turn is not None
@@ -159,6 +159,8 @@ class UnitFlow:
             if self._turn.request_id not in core.live_turns:
                 core.live_turns[self._turn.request_id] = self._turn
                 start_pump(self._turn)
+            # Before it is taken, for the answer may be here before that is known.
+            self._note_submitted(unit)
             with trio.fail_after(core.limits.unit_timeout_s):
                 await self._turn.request.submit(forward)
         except RealtimeError as error:
@@ -175,15 +177,20 @@ class UnitFlow:
         self._accepted += 1
         core.state.context_locked = True
         core.touch()
-        if unit.silent_in_epoch is None:
-            self._last_sound_s = core.now_s
-            self._silence_due_s = None
         return True
+
+    def _note_submitted(self, unit: _Waiting) -> None:
+        if unit.due_s is None:
+            self._budget.restart()
+            self._speech.submitted(self._core.now_s, silent=False)
+        else:
+            self._speech.submitted(unit.due_s, silent=True)
 
     def _plan(self, unit: _Waiting) -> StageForward:
         try:
             if self._turn is None:
-                self._turn = self._open()
+                self._requests += 1
+                self._turn, self._view = open_epoch_request(self._core, self._plugin, self._requests)
             assert self._view is not None
             return self._plugin.plan_append(
                 UnitInput(
@@ -203,50 +210,6 @@ class UnitFlow:
             raise RealtimeError(
                 "runtime_data_plane_stream_failed", f"the model's hook failed: {error}"
             ) from error
-
-    def _open(self) -> Turn:
-        core, state = self._core, self._core.state
-        config = state.config
-        epoch = EpochInput(
-            conversation=state.conversation.messages(last=core.limits.history_messages_max),
-            instructions=config.instructions,
-            modalities=frozenset(state.response_modalities(None)),
-            voice=config.voice,
-            speed=config.speed or 1.0,
-            temperature=config.temperature,
-            max_output_tokens=config.max_output_tokens,
-            runtime_config=state.runtime_config,
-        )
-        self._requests += 1
-        role = "stage0" if self._requests == 1 else f"stage0-{self._requests}"
-        turn = Turn(
-            turn_id=state.turn_id,
-            epoch=state.epoch,
-            request_id=stage_request_id(state.session_id, state.epoch, role),
-        )
-        turn.released.set()
-        turn.timing.opened_s = core.now_s
-        fence = DuplexFence(state.session_id, state.epoch, state.turn_id)
-        final_stage_id = core.port.stage_count - 1
-        view = RequestView(
-            request_id=turn.request_id,
-            session_id=state.session_id,
-            epoch=state.epoch,
-            turn_id=state.turn_id,
-            final_stage_id=final_stage_id,
-            state=self._plugin.begin_request(epoch),
-        )
-        turn.request = core.port.ensure_request(
-            StageRequestContext(
-                request_id=turn.request_id,
-                fence=fence,
-                final_stage_id=final_stage_id,
-                state=view.state,
-                resumable=True,
-            )
-        )
-        self._view = view
-        return turn
 
     def _offer(self) -> None:
         while self._units.statistics().current_buffer_used < UNITS_WAITING_MAX:
@@ -269,6 +232,8 @@ class UnitFlow:
         finally:
             if self._turn is turn:
                 self._turn = None
+                self._speech.reset()
+                self._answered.unpark_all()
             await self._turns.release(turn, request)  # noqa: ASYNC102  shields each of its attempts
 
     async def _handle(self, turn: Turn, delivered: DeliveredOutput) -> None:
@@ -283,8 +248,8 @@ class UnitFlow:
                     self._fail(RealtimeError(code, message))
                     return
                 case SegmentEnd():
-                    self._speaks_on = True
-                    self._clock.unpark_all()
+                    self._speech.spoke(self._core.now_s)
+                    self._answered.unpark_all()
                 case ListenResult():
                     await self._listened(turn, result)
                 case TurnEnd():
@@ -310,7 +275,7 @@ class UnitFlow:
         return state.active
 
     async def _listened(self, turn: Turn, result: ListenResult) -> None:
-        self._speaks_on = False
+        self._fell_silent()
         state = self._core.state
         if state.active is not None and self._ending is None:
             await self._finish(turn, state.active, result)
@@ -318,13 +283,17 @@ class UnitFlow:
             self._core.emit([self._listen_event(result.reason, model_listen=result.model_listen)])
 
     async def _turn_ended(self, turn: Turn, result: TurnEnd) -> None:
-        self._speaks_on = False
+        self._fell_silent()
         state = self._core.state
         state.next_turn()
         if state.active is not None and self._ending is None:
             await self._finish(turn, state.active, result)
         else:
             self._core.emit([self._listen_event("model_turn_completed_without_output", model_listen=False)])
+
+    def _fell_silent(self) -> None:
+        self._speech.fell_silent()
+        self._answered.unpark_all()
 
     async def _finish(self, turn: Turn, response: Response, result: ModelResult) -> None:
         self._ending = response
@@ -356,38 +325,35 @@ class UnitFlow:
         core = self._core
         while True:
             while not self._needs_silence():
-                await self._clock.park()
-            slot = schedule_silence(
-                core.now_s,
-                period_s=self._period_s,
-                last_submit_s=self._last_sound_s,
-                deadline_s=self._silence_due_s,
-            )
-            await trio.sleep(slot.wait_s)
+                await self._answered.park()
+            due_s, period_s = self._speech.due_s, self._speech.period_s
+            slot = schedule_silence(core.now_s, period_s=period_s, last_submit_s=None, deadline_s=due_s)
+            await trio.sleep(slot.wait_s + self._speech.grace_s)
             # Sound that came meanwhile takes the place of the silence.
-            if self._needs_silence():
-                self._silence_due_s = slot.next_deadline_s
-                await self._feed_silence()
+            if self._needs_silence() and self._speech.due_s == due_s:
+                await self._feed_silence(slot.next_deadline_s - period_s)
 
     def _needs_silence(self) -> bool:
         nothing_waits = not self._units.statistics().current_buffer_used and not self.buffer.has_reserved
-        return self._speaks_on and self._ending is None and nothing_waits
+        speaks_on = self._speech.due_s is not None and not self._speech.unanswered
+        return speaks_on and self._ending is None and nothing_waits
 
-    async def _feed_silence(self) -> None:
+    async def _feed_silence(self, due_s: float) -> None:
         core, state = self._core, self._core.state
-        self._speaks_on = False
         response = state.active
         owner = f"model-turn:{state.turn_id}" if response is None else f"response:{response.response_id}"
         if self._budget.take(owner, AUTO_UNITS_MAX):
             unit = _Waiting(
                 pcm=np.zeros(self._plugin.unit_samples, np.float32),
                 silent_in_epoch=state.epoch,
+                due_s=due_s,
                 force_listen=self._budget.is_last(AUTO_UNITS_MAX),
             )
             await self._units.send(unit)
             return
         turn = self._turn
         state.next_turn()
+        self._speech.reset()
         if turn is not None:
             if response is not None:
                 await self._finish(

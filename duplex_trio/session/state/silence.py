@@ -4,17 +4,25 @@ A resumable model speaks only while it is fed. If its turn is not over and no so
 silence is fed in its place, at the pace of the units: each unit has a deadline one period after the last. A
 schedule that has fallen more than one period behind starts anew from now instead of catching up.
 
-The number of silent units is bounded, so that a model that never ends its turn is stopped.
+What the model has said in answer to units that came early lasts for a while, so silence is due only when that
+is over, and a little later if the user is just being late. A client that stutters thereby costs at most as
+much silence as its longest stutter, however long it goes on, and the model does not drift away from it.
+
+The number of silent units in a row is bounded, so that a model that never ends its turn is stopped.
 """
 
 from __future__ import annotations
 
-from attrs import define, frozen
+from collections import deque
+
+from attrs import define, field, frozen
 
 EXPLICIT_UNITS_MAX = 8
 """Silent units for a response that the client asked for."""
 AUTO_UNITS_MAX = 64
 """Silent units for a response that the model began by itself."""
+LATE_S_MAX = 0.025
+"""How late sound may be before silence takes its place; at most a quarter of a unit."""
 
 
 @frozen
@@ -45,8 +53,56 @@ def schedule_silence(
 
 
 @define
+class SpeechClock:
+    """How long what the model has said lasts, by the units it has answered.
+
+    Args:
+        period_s: length of a unit.
+
+    Attributes:
+        due_s: when the model needs its next unit to go on speaking; None when it does not speak.
+    """
+
+    period_s: float
+    due_s: float | None = field(default=None, init=False)
+    _accepted_s: deque[float] = field(factory=deque, init=False)
+    _late_s: float = field(default=0.0, init=False)
+
+    def submitted(self, at_s: float, *, silent: bool) -> None:
+        """The model gets a unit, at `at_s`; that of a silent one is when it was due."""
+        self._accepted_s.append(at_s)
+        self._late_s = 0.0 if silent else min(self.period_s / 4, LATE_S_MAX)
+
+    def spoke(self, now_s: float) -> None:
+        """It said something in answer to the oldest unit without an answer."""
+        at_s = self._accepted_s.popleft() if self._accepted_s else now_s
+        self.due_s = max(at_s, self.due_s or at_s) + self.period_s
+
+    def fell_silent(self) -> None:
+        """It listens in answer to the oldest unit without an answer, or its turn ended with that."""
+        if self._accepted_s:
+            self._accepted_s.popleft()
+        self.due_s = None
+
+    def reset(self) -> None:
+        """The request is over: it answers nothing more."""
+        self._accepted_s.clear()
+        self.due_s = None
+
+    @property
+    def unanswered(self) -> int:
+        """Units that the model took and has not answered."""
+        return len(self._accepted_s)
+
+    @property
+    def grace_s(self) -> float:
+        """How long behind `due_s` sound may still come: nothing once it has been missing."""
+        return self._late_s
+
+
+@define
 class SilenceBudget:
-    """Silent units used by one owner, which is a response or a turn of the model."""
+    """Silent units in a row used by one owner, which is a response or a turn of the model."""
 
     owner: str | None = None
     used: int = 0
@@ -59,6 +115,10 @@ class SilenceBudget:
             return False
         self.used += 1
         return True
+
+    def restart(self) -> None:
+        """Sound came: silence counts from here."""
+        self.used = 0
 
     def is_last(self, units_max: int) -> bool:
         """Whether the unit just taken was the last one."""
