@@ -35,8 +35,9 @@ from duplex_trio.session.work import SpeechEndedWork
 from duplex_trio.stages.port import StageStream
 from duplex_trio.stages.units import VadFrames, VadScores
 
+DETECTOR_RATE_HZ = 16_000
 FRAME_SAMPLES = 512
-"""One detector frame: 32 ms at 16 kHz."""
+"""One detector frame: 32 ms at `DETECTOR_RATE_HZ`."""
 FRAMES_PER_JOB_MAX = 32
 """About one second of sound a job, so that a backlog is worked off in pieces."""
 KEPT_BEFORE_SPEECH_S = 2.0
@@ -87,7 +88,7 @@ class SessionIngress:
         if core.units is not None:
             core.units.feed(pcm)
         core.state.timeline.append(pcm, core.now_s)
-        if core.units is not None and core.state.config.turn_detection is None:
+        if core.units is not None and not self._detects:
             self._trim_to(core.state.timeline.end)
         core.touch()
         self._wake_detector()
@@ -178,7 +179,7 @@ class SessionIngress:
     async def run(self) -> None:
         """Score and judge what is stored until cancelled."""
         core = self._core
-        stream = core.port.open_vad(core.state.session_id)
+        stream = self._open_detector()
         try:
             while True:
                 await self._wait_for_frames()
@@ -193,6 +194,12 @@ class SessionIngress:
             if stream is not None:
                 stream.abort()
             self._partials.close()
+
+    def _open_detector(self) -> StageStream | None:
+        # The endpointer counts in samples of the detector, so sound at another rate is not judged at all.
+        if self._core.plugin.input_sample_rate_hz != DETECTOR_RATE_HZ:
+            return None
+        return self._core.port.open_vad(self._core.state.session_id)
 
     async def _wait_for_frames(self) -> None:
         while True:
@@ -295,8 +302,12 @@ class SessionIngress:
         kept = self._endpointer.params.prefix_padding_ms / 1000 + KEPT_BEFORE_SPEECH_S
         timeline.trim(position - int(kept * timeline.sample_rate_hz))
 
+    @property
+    def _detects(self) -> bool:
+        return not self._vad_failed and self._core.state.config.turn_detection is not None
+
     def _frames_waiting(self) -> int:
-        if self._vad_failed or self._core.state.config.turn_detection is None:
+        if not self._detects:
             return 0
         return (self._core.state.timeline.end - self._endpointer.position_sample) // FRAME_SAMPLES
 
