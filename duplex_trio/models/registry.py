@@ -11,6 +11,7 @@ from duplex_trio.plugin.pipeline import Pipeline, StageSpec
 _PIPELINES = {
     "cascade": "duplex_trio.models.cascade.pipeline:CascadePipeline",
     "scripted": "duplex_trio.models.scripted.pipeline:ScriptedPipeline",
+    "scripted_lockstep": "duplex_trio.models.scripted.lockstep:LockstepPipeline",
     "scripted_native": "duplex_trio.models.scripted.native:NativePipeline",
 }
 

@@ -1,0 +1,253 @@
+"""A model that answers every frame: frames in are frames out, in order, at the pace of the frames."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import trio
+from trio.testing import MockClock
+
+from duplex_trio.engine import SessionLimits
+from duplex_trio.models.scripted.lockstep import FRAME_MS, FRAME_SAMPLES, LockstepPipeline, LockstepPlugin
+from duplex_trio.plugin.requests import RequestView, StageForward
+from duplex_trio.plugin.resumable import UnitInput
+from duplex_trio.protocol.duplex import (
+    AppendAudio,
+    BargeIn,
+    CancelResponse,
+    Commit,
+    CreateResponse,
+    ErrorEvent,
+    ResponseCreated,
+    ResponseDone,
+    ResponseListen,
+    ResponseOutputAudioDelta,
+    ResponseOutputAudioTranscriptDelta,
+    SessionCreated,
+)
+from duplex_trio.protocol.duplex.audio import pcm16_bytes
+from duplex_trio.testing import Talker, conversation
+
+NO_VAD = {"turn_detection": None}
+FRAME_S = FRAME_MS / 1000
+STEP_S = 0.02
+
+
+class Watched(LockstepPlugin):
+    """Keeps the frames that were planned, with their times."""
+
+    def __init__(self) -> None:
+        self.units: list[UnitInput] = []
+        self.times_s: list[float] = []
+
+    def plan_append(self, unit: UnitInput, request: RequestView) -> StageForward:
+        self.units.append(unit)
+        self.times_s.append(trio.current_time())
+        return super().plan_append(unit, request)
+
+
+class WatchedPipeline(LockstepPipeline):
+    def __init__(self) -> None:
+        super().__init__()
+        self.plugin: Watched = Watched()
+
+
+def append_frame(talker: Talker, loudness: float, samples: int = FRAME_SAMPLES) -> None:
+    """A frame that is as loud as `loudness` in all of its samples."""
+    talker.send(AppendAudio(audio=pcm16_bytes(np.full(samples, loudness, np.float32))))
+
+
+def loudness_heard(talker: Talker) -> list[float]:
+    """The root mean square of each delta."""
+    heard = []
+    for event in talker.heard.of(ResponseOutputAudioDelta):
+        pcm = np.frombuffer(event.delta, "<i2").astype(np.float32) / 32768
+        heard.append(float(np.sqrt(np.mean(pcm * pcm))))
+    return heard
+
+
+def sound_ms(talker: Talker) -> float:
+    return sum(len(event.delta) for event in talker.heard.of(ResponseOutputAudioDelta)) / 48
+
+
+async def test_each_frame_is_answered_by_one_as_loud(autojump_clock: MockClock) -> None:
+    """In order, none twice and none lost; all of it is one response."""
+    loudness = [0.01 * (1 + number % 40) for number in range(100)]
+    async with conversation(pipeline=WatchedPipeline(), patch=NO_VAD) as talker:
+        for value in loudness:
+            append_frame(talker, value)
+            await trio.sleep(FRAME_S)
+        await talker.heard.nth(ResponseOutputAudioDelta, 100)
+        heard = loudness_heard(talker)
+        assert len(talker.heard.of(ResponseCreated)) == 1
+        assert not talker.heard.of(ResponseDone)
+    assert heard[:100] == pytest.approx(loudness, abs=2e-3)
+    assert len(talker.heard.of(ResponseDone)) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chunk_ms", [20, 80, 100, 200])
+async def test_no_drift_over_a_minute(autojump_clock: MockClock, chunk_ms: int) -> None:
+    """However long the chunks are: the model is never more than a chunk ahead or behind."""
+    pipeline = WatchedPipeline()
+    async with conversation(pipeline=pipeline, patch=NO_VAD) as talker:
+        began_s = trio.current_time()
+        for _ in range(60_000 // chunk_ms):
+            await trio.sleep(chunk_ms / 1000)
+            talker.append(chunk_ms, loud=True)
+        await trio.sleep(2 * STEP_S)
+        spoken_ms = sound_ms(talker)
+        units = list(pipeline.plugin.units)
+    assert sum(not unit.silence for unit in units) == 60_000 // FRAME_MS
+    assert sum(unit.silence for unit in units) * FRAME_MS <= chunk_ms
+    assert spoken_ms == pytest.approx(60_000, abs=2 * chunk_ms + FRAME_MS)
+    late_s = [
+        at_s - began_s - (number + 1) * FRAME_S for number, at_s in enumerate(pipeline.plugin.times_s[:700])
+    ]
+    assert max(late_s) - min(late_s) <= 2 * chunk_ms / 1000 + FRAME_S
+
+
+async def test_a_client_that_stutters_is_filled_in_for_once(autojump_clock: MockClock) -> None:
+    """Sound that is 50 ms late now and then costs one frame of silence, not one each time."""
+    pipeline = WatchedPipeline()
+    async with conversation(pipeline=pipeline, patch=NO_VAD) as talker:
+        began_s = trio.current_time()
+        for number in range(300):
+            late_s = 0.05 if number % 10 == 5 else 0.0
+            await trio.sleep_until(began_s + number * FRAME_S + late_s)
+            append_frame(talker, 0.2)
+        units = list(pipeline.plugin.units)
+    assert sum(unit.silence for unit in units) == 1
+
+
+async def test_silence_comes_at_the_pace_of_frames(autojump_clock: MockClock) -> None:
+    """When the client stops the model is kept going; when it comes back there is no silence in between."""
+    pipeline = WatchedPipeline()
+    async with conversation(pipeline=pipeline, patch=NO_VAD) as talker:
+        for _ in range(20):
+            append_frame(talker, 0.2)
+            await trio.sleep(FRAME_S)
+        await trio.sleep(3.0)
+        for _ in range(20):
+            append_frame(talker, 0.3)
+            await trio.sleep(FRAME_S)
+        units, times_s = list(pipeline.plugin.units), list(pipeline.plugin.times_s)
+        assert len(talker.heard.of(ResponseCreated)) == 1
+        assert not talker.heard.of(ErrorEvent)
+    silent = [at_s for unit, at_s in zip(units, times_s, strict=True) if unit.silence]
+    assert 36 <= len(silent) <= 38
+    assert [later - earlier for earlier, later in pairwise(silent[1:])] == pytest.approx(
+        [FRAME_S] * (len(silent) - 2)
+    )
+    assert silent[0] - times_s[19] == pytest.approx(FRAME_S, abs=0.025)
+    assert [unit.silence for unit in units[-19:]] == [False] * 19
+
+
+async def test_a_client_that_is_gone_is_not_talked_to_for_ever(autojump_clock: MockClock) -> None:
+    """After 64 frames in a row the response ends; the next frame begins another one."""
+    pipeline = WatchedPipeline()
+    async with conversation(pipeline=pipeline, patch=NO_VAD) as talker:
+        append_frame(talker, 0.2)
+        done = await talker.heard.wait_for(ResponseDone)
+        assert done.response.status == "completed"
+        assert [event.response.metadata.reason for event in talker.heard.of(ResponseListen)] == [
+            "continuation_limit"
+        ]
+        silent = sum(unit.silence for unit in pipeline.plugin.units)
+        await trio.sleep(30)
+        assert sum(unit.silence for unit in pipeline.plugin.units) == silent == 64
+        append_frame(talker, 0.2)
+        await talker.heard.nth(ResponseCreated, 2)
+
+
+async def test_pauses_do_not_add_up(autojump_clock: MockClock) -> None:
+    """Many pauses of two seconds in one response are no reason to end it."""
+    async with conversation(pipeline=WatchedPipeline(), patch=NO_VAD) as talker:
+        for _ in range(6):
+            await talker.speak(0.4)
+            await trio.sleep(2.0)
+        assert not talker.heard.of(ResponseDone)
+
+
+async def test_it_cannot_be_interrupted_but_cancelled(autojump_clock: MockClock) -> None:
+    """`barge_in` is refused; `response.cancel` ends the response, and the next frame is answered by another."""
+    async with conversation(pipeline=WatchedPipeline(), patch=NO_VAD) as talker:
+        await talker.speak(1.0)
+        talker.send(BargeIn(event_id="e1"), CreateResponse(event_id="e2"))
+        await talker.heard.nth(ErrorEvent, 2)
+        refused = [(event.error.code, event.error.event_id) for event in talker.heard.of(ErrorEvent)]
+        assert sorted(refused) == [("barge_in_unsupported", "e1"), ("unsupported", "e2")]
+        assert not talker.heard.of(ResponseDone)
+        talker.send(CancelResponse())
+        await talker.speak(0.5)
+        assert (await talker.heard.nth(ResponseDone, 1)).response.status == "cancelled"
+        assert len(talker.heard.of(ResponseCreated)) == 2
+
+
+async def test_it_says_a_word_now_and_then(autojump_clock: MockClock) -> None:
+    """Words are told apart and come with their sound."""
+    async with conversation(pipeline=WatchedPipeline(), patch=NO_VAD) as talker:
+        await talker.speak(3.0)
+        words = "".join(event.delta for event in talker.heard.of(ResponseOutputAudioTranscriptDelta))
+    assert words == "frame 12 frame 24 frame 36"
+
+
+async def test_a_flood_waits_and_is_played_in_time(autojump_clock: MockClock) -> None:
+    """Half a minute at once is answered at the pace of play-out; what waits is bounded, and a cancel drops little."""
+    pipeline = WatchedPipeline()
+    async with conversation(pipeline=pipeline, patch=NO_VAD) as talker:
+        for _ in range(30):
+            talker.append(1000, loud=True)
+        await trio.sleep(10.0)
+        assert sound_ms(talker) == pytest.approx(10_300, abs=3 * FRAME_MS)
+        assert len(pipeline.plugin.units) * FRAME_MS < 13_500
+        assert not talker.heard.of(ErrorEvent)
+        await trio.sleep(20.0)
+        assert sum(not unit.silence for unit in pipeline.plugin.units) == 30_000 // FRAME_MS
+
+
+async def test_more_than_waits_is_refused(autojump_clock: MockClock) -> None:
+    """Sound that does not fit is refused as a whole, and the frames before and after it are answered."""
+    limits = SessionLimits(pending_input_bytes_max=4 * 24_000 * 4)
+    pipeline = WatchedPipeline()
+    async with conversation(pipeline=pipeline, patch=NO_VAD, limits=limits) as talker:
+        for _ in range(6):
+            talker.append(1000, loud=True)
+        error = await talker.heard.wait_for(ErrorEvent)
+        assert (error.error.code, error.error.param) == ("input_backpressure", "audio")
+        await trio.sleep(8.0)
+        assert sum(not unit.silence for unit in pipeline.plugin.units) == 4_000 // FRAME_MS
+
+
+async def test_a_commit_pads_the_last_frame(autojump_clock: MockClock) -> None:
+    """The rest of the sound is a frame with silence behind it."""
+    pipeline = WatchedPipeline()
+    async with conversation(pipeline=pipeline, patch=NO_VAD) as talker:
+        append_frame(talker, 0.3, FRAME_SAMPLES + 480)
+        talker.send(Commit())
+        await talker.heard.nth(ResponseOutputAudioDelta, 2)
+    first, last = pipeline.plugin.units[:2]
+    assert (first.final, last.final) == (False, True)
+    assert np.count_nonzero(last.pcm) == 480
+
+
+async def test_voice_activity_is_not_offered(autojump_clock: MockClock) -> None:
+    """The detector hears 16 kHz: a client that asks for it is told once, and its frames are answered for long."""
+    limits = SessionLimits(pending_input_bytes_max=8 * 24_000 * 4)
+    patch = {"turn_detection": {"type": "server_vad"}}
+    async with conversation(pipeline=WatchedPipeline(), patch=patch, limits=limits) as talker:
+        await talker.speak(20.0)
+        errors = [event.error.code for event in talker.heard.of(ErrorEvent)]
+        assert errors == ["server_vad_unavailable"]
+        assert sound_ms(talker) == pytest.approx(20_000, abs=200)
+
+
+async def test_nothing_is_detected_unless_asked(autojump_clock: MockClock) -> None:
+    """A session of such a model begins without turn detection."""
+    async with conversation(pipeline=WatchedPipeline()) as talker:
+        shown = talker.heard.of(SessionCreated)[0].session
+        assert shown["turn_detection"] is None
+        await talker.speak(1.0)
+        assert not talker.heard.of(ErrorEvent)
