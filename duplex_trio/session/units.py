@@ -355,10 +355,10 @@ class UnitFlow:
         state.next_turn()
         self._speech.reset()
         if turn is not None:
+            # It would go on speaking: its request ends here, and the next unit begins another one.
+            turn.discard()
             if response is not None:
                 await self._finish(
                     turn, response, ListenResult(reason="continuation_limit", model_listen=False)
                 )
-            # It would go on speaking: its request ends here, and the next unit begins another one.
-            turn.discard()
         core.log.info("units.stopped", reason="continuation_limit")
