@@ -115,7 +115,7 @@ class Response:
         # The mark stands before any of the sound is sent: a response cut inside this stretch was heard up to
         # a place on the way to it.
         self.cursor.generate(len(pcm) * 1000 / sample_rate_hz)
-        self.marks.append(TextMark(len(self.text), self.cursor.generated_ms))
+        self._mark(TextMark(len(self.text), self.cursor.generated_ms))
         if not self.spoke:
             self.spoke = True
             yield self._entry(
@@ -141,6 +141,14 @@ class Response:
                 pending_text = ""
         if pending_text:
             yield self._transcript_entry(pending_text)
+
+    def _mark(self, mark: TextMark) -> None:
+        # Of sound that goes on without words the first and the last place say it all, however long it is.
+        last_two = [known.text_chars for known in self.marks[-2:]]
+        if last_two == [mark.text_chars] * 2:
+            self.marks[-1] = mark
+        else:
+            self.marks.append(mark)
 
     def sound_tail(self) -> Iterator[MediaEntry]:
         """What the encoder still holds (at most some 20 ms), once the sound is complete."""

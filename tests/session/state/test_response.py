@@ -93,6 +93,19 @@ def only(events: Iterable[DuplexEvent], cls: type[Any]) -> Any:
     return event
 
 
+def test_sound_without_words_leaves_two_marks() -> None:
+    """However long it goes on: what was heard is told from where it begins and where it ends."""
+    made = response()
+    for text in ("hello", *[""] * 100, " you"):
+        send(made, made.speech(tone(80), RATE_HZ, text))
+    assert [(mark.text_chars, round(mark.audio_end_ms)) for mark in made.marks] == [
+        (5, 80),
+        (5, 101 * 80),
+        (9, 102 * 80),
+    ]
+    assert made.heard_text(50 * 80) == "hello"
+
+
 def test_a_spoken_response_opens_with_an_audio_part() -> None:
     """Created, its item in the output and in the conversation, and an empty audio part, in this order."""
     events = opening(response())
