@@ -11,6 +11,7 @@ import trio
 
 from duplex_trio.stages.run import ThreadStage, run_stage
 from duplex_trio.stages.worker import StageWorker
+from duplex_trio.testing.segments import Engine
 from duplex_trio.testing.stage_script import RunStage
 
 GUARD_S = 120
@@ -31,3 +32,18 @@ async def running_stage(worker: StageWorker, **options: Any) -> AsyncIterator[Th
 def running() -> RunStage:
     """Run a stage: `async with running(worker) as stage`. It is stopped at the end of the block."""
     return running_stage
+
+
+@pytest.fixture
+async def llm(llm_worker: StageWorker, running: RunStage) -> AsyncIterator[ThreadStage]:
+    """The packaged language model as a running stage; for tests marked `models`."""
+    async with running(llm_worker) as stage:
+        yield stage
+
+
+@pytest.fixture
+def engine(llm: ThreadStage, llm_worker: StageWorker) -> Engine:
+    """A look into the engine of `llm`, which has no request yet."""
+    engine = Engine(llm_worker)
+    assert engine.live == 0
+    return engine

@@ -4,7 +4,7 @@ import json
 import math
 import re
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -21,12 +21,6 @@ from duplex_trio.testing.stage_script import RunStage
 pytestmark = pytest.mark.models
 
 GREEDY: dict[str, Any] = {"temperature": 0.0}
-
-
-@pytest.fixture
-async def llm(llm_worker: StageWorker, running: RunStage) -> AsyncIterator[ThreadStage]:
-    async with running(llm_worker) as stage:
-        yield stage
 
 
 def user(text: str) -> ChatPrompt:
@@ -351,42 +345,6 @@ async def test_the_engine_runs_in_the_stages_thread_and_the_loop_goes_on(
     assert len(worker.threads) == 1
     between = [later - earlier for earlier, later in pairwise(seen)]
     assert max(between) > 10, "the loop turned on and on while the engine took a step"
-
-
-class Collected(WorkerContext):
-    """Keeps what a worker emits."""
-
-    def __init__(self) -> None:
-        self.outputs: list[StageOutput | StageFailed] = []
-
-    def emit(self, output: StageOutput | StageFailed) -> None:
-        self.outputs.append(output)
-
-    def window_open(self, request_id: str) -> bool:
-        return True
-
-
-async def test_another_thread_may_step_the_engine_after_it_loaded(
-    llm_worker: StageWorker, running: RunStage
-) -> None:
-    async with running(llm_worker):
-        pass
-    context = Collected()
-
-    def carry() -> None:
-        llm_worker.load()
-        params = GenerationParams(max_tokens=3, ignore_eos=True)
-        llm_worker.open(StageRequest(request_id="a", params=params), context)
-        llm_worker.submit("a", user("Hello."), True, context)
-        while llm_worker.step(context):
-            pass
-
-    thread = threading.Thread(target=carry)
-    thread.start()
-    await trio.to_thread.run_sync(thread.join)
-    last = context.outputs[-1]
-    assert isinstance(last, StageOutput)
-    assert last.finished
 
 
 async def test_totals(llm_worker: StageWorker, running: RunStage) -> None:

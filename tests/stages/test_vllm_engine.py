@@ -2,13 +2,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 import trio
 
+from duplex_trio.stages.port import StageFailed, StageOutput, StageRequest
 from duplex_trio.stages.run import StageLoadError, ThreadStage, run_stage
+from duplex_trio.stages.units import ChatMessage, ChatPrompt, GenerationParams
 from duplex_trio.stages.vllm import VllmConfig, VllmWorker
+from duplex_trio.stages.worker import StageWorker, WorkerContext
+from duplex_trio.testing.stage_script import RunStage
 
 GUARD_S = 120
 
@@ -64,3 +69,41 @@ def test_a_program_of_its_own_sees_a_clean_terminal(llm_folder: Path) -> None:
     lines = (done.stdout + done.stderr).splitlines()
     assert [line for line in lines if "stage.loaded" not in line] == []
     assert done.returncode == 0
+
+
+class Collected(WorkerContext):
+    """Keeps what a worker emits."""
+
+    def __init__(self) -> None:
+        self.outputs: list[StageOutput | StageFailed] = []
+
+    def emit(self, output: StageOutput | StageFailed) -> None:
+        self.outputs.append(output)
+
+    def window_open(self, request_id: str) -> bool:
+        return True
+
+
+@pytest.mark.models
+async def test_another_thread_may_step_the_engine_after_it_loaded(
+    llm_worker: StageWorker, running: RunStage
+) -> None:
+    async with running(llm_worker):
+        pass
+    context = Collected()
+    prompt = ChatPrompt(messages=[ChatMessage(role="user", content="Hello.")])
+
+    def carry() -> None:
+        llm_worker.load()
+        params = GenerationParams(max_tokens=3, ignore_eos=True)
+        llm_worker.open(StageRequest(request_id="a", params=params), context)
+        llm_worker.submit("a", prompt, True, context)
+        while llm_worker.step(context):
+            pass
+
+    thread = threading.Thread(target=carry)
+    thread.start()
+    await trio.to_thread.run_sync(thread.join)
+    last = context.outputs[-1]
+    assert isinstance(last, StageOutput)
+    assert last.finished
