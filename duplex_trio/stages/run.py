@@ -5,7 +5,8 @@ the stage, so the nursery that runs it owns the thread. Two lanes lead in: *comm
 through a `SimpleQueue`, which also wakes the thread; *control* (abort, stop) is a deque that the thread looks
 at before every command and before every step, so an abort never waits behind queued work. One lane leads out:
 the thread appends to a deque and asks Trio for one `run_sync_soon(drain)` however many items there are; the
-drain hands each output to its sink synchronously.
+drain hands each output to its sink synchronously, a few at a time, so that the commands of clients do not wait
+behind a flood of outputs.
 
 Two flags are shared without a lock, each written by one side only: a stream's `aborted` (written here, read
 by the thread to skip commands that the abort overtook) and the counters of its output window.
@@ -46,6 +47,9 @@ from duplex_trio.stages.thread_stream import (
 from duplex_trio.stages.worker import StageWorker, WorkerContext
 
 log = structlog.get_logger("duplex_trio.stages")
+
+DRAINED_AT_ONCE_MAX = 32
+"""Messages from the thread that are handled before the loop gets to do something else, some 30 us each."""
 
 
 class StageLoadError(Exception):
@@ -183,9 +187,13 @@ class ThreadStage(Stage, WorkerContext):
             self._stop = True
             self.wake()
 
-    def _drain(self) -> None:
+    def _drain_some(self) -> None:
+        self._drain(DRAINED_AT_ONCE_MAX)
+
+    def _drain(self, count_max: int | None = None) -> None:
         self._armed = False
-        for _ in range(len(self._outbox)):
+        waiting = len(self._outbox)
+        for _ in range(waiting if count_max is None else min(waiting, count_max)):
             item = self._outbox.popleft()
             match item:
                 case Delivery(stream, output):
@@ -273,7 +281,7 @@ class ThreadStage(Stage, WorkerContext):
         self._armed = True
         assert self._token is not None
         try:
-            self._token.run_sync_soon(self._drain, idempotent=True)
+            self._token.run_sync_soon(self._drain_some, idempotent=True)
         except trio.RunFinishedError:
             self._stop = True
 

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import trio
 from trio.testing import assert_checkpoints, assert_no_checkpoints, wait_all_tasks_blocked
 
 from duplex_trio.stages.port import StageFailed, StageOutput, StageRequest
+from duplex_trio.stages.run import DRAINED_AT_ONCE_MAX
 from duplex_trio.testing.stage_script import (
     GUARD_S,
     BrokenSink,
@@ -62,6 +65,21 @@ async def test_which_calls_are_checkpoints(running: RunStage) -> None:
             stream.abort()
         with assert_checkpoints():
             await stage.open(StageRequest(request_id="b"), Recorder()).submit("unit")
+
+
+async def test_a_flood_of_outputs_lets_other_tasks_run_in_between(running: RunStage) -> None:
+    """A task that is always ready runs once in each turn of the loop; two turns hand over twice the most at once."""
+    worker, sink, count = ScriptWorker(), Recorder(), 20 * DRAINED_AT_ONCE_MAX
+    seen = [0]
+    async with running(worker) as stage:
+        async with held(stage):
+            flooded = stage.open(StageRequest(request_id="a"), sink)
+            flooded.submit_nowait(Many(list(range(count))), final=True)
+        while len(sink.received) < count:
+            await trio.lowlevel.checkpoint()
+            seen.append(len(sink.received))
+    assert sink.data == list(range(count))
+    assert max(after - before for before, after in pairwise(seen)) <= 2 * DRAINED_AT_ONCE_MAX
 
 
 async def test_a_closed_window_pauses_its_own_request_only(running: RunStage) -> None:
