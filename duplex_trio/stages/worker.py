@@ -95,6 +95,9 @@ class SerialWorker(StageWorker):
     def __init__(self) -> None:
         self._lanes: dict[str, _Lane] = {}
         self._turns: deque[str] = deque()
+        # Without priorities the first that may go is the one: with hundreds of requests, looking at all of them
+        # takes longer than a unit of work.
+        self._ranks = type(self).priority is not SerialWorker.priority
 
     @abstractmethod
     def process(self, request: StageRequest, state: Any, unit: Any) -> Iterable[Any]:
@@ -192,4 +195,6 @@ class SerialWorker(StageWorker):
             priority = self.priority(lane.units[0][0])
             if best is None or priority < best_priority:
                 best, best_priority = request_id, priority
+            if not self._ranks:
+                break
         return best

@@ -167,3 +167,28 @@ def test_an_aborted_request_is_forgotten_and_its_id_starts_afresh(
     open_requests(worker, context, "a")
     worker.submit("a", "y", False, context)
     assert run_out(worker, context) == [("a", "y", False)]
+
+
+class Unranked(Speller):
+    """One for which all words are equal."""
+
+    priority = SerialWorker.priority
+
+
+def test_without_priorities_a_step_looks_no_further_than_it_must() -> None:
+    """Hundreds of requests may wait, and a step may be quicker than looking at all of them."""
+    asked: list[str] = []
+
+    class Asking(Collector):
+        def window_open(self, request_id: str) -> bool:
+            asked.append(request_id)
+            return super().window_open(request_id)
+
+    worker, asking = Unranked(), Asking()
+    for number in range(300):
+        worker.open(StageRequest(request_id=str(number)), asking)
+        worker.submit(str(number), "a", True, asking)
+    asking.closed = {"0"}
+    assert worker.step(asking)
+    assert asking.emitted == [("1", "a", True)]
+    assert asked == ["0", "1", "0", "2"]
