@@ -214,6 +214,10 @@ class SessionCore:
             self.reset_lease_deadline()
 
     def reset_lease_deadline(self) -> None:
-        """Move the deadline that the lease task sleeps towards."""
-        if self.lease_scope is not None:
-            self.lease_scope.deadline = self.state.lease.deadline_s()
+        """Bring forward the deadline that the lease task sleeps towards; what moves it back, it finds when it wakes.
+
+        Every append moves it back, and Trio's deadlines are dear to move.
+        """
+        scope, deadline_s = self.lease_scope, self.state.lease.deadline_s()
+        if scope is not None and deadline_s < scope.deadline:
+            scope.deadline = deadline_s
