@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -20,14 +21,20 @@ def sampling_params(params: Any, defaults: Mapping[str, Any], room: int) -> Any:
 
     Args:
         params: the request's `GenerationParams`, or None. Its `extra` are further parameters of vLLM by name;
-            `structured_outputs` there is a mapping (`json`, `regex`, `choice`, ...).
+            `structured_outputs` there is a mapping (`json`, `regex`, `choice`, ...), as is
+            `repetition_detection` (`max_pattern_size`, `min_pattern_size`, `min_count`).
         defaults: what the model's own generation configuration says.
         room: how many tokens fit behind the prompt; the answer is never longer, and as long by default.
 
     Raises:
         UnitRefused: a parameter is unknown, has the wrong type or is out of range; code `invalid_value`.
     """
-    from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
+    from vllm.sampling_params import (
+        RepetitionDetectionParams,
+        RequestOutputKind,
+        SamplingParams,
+        StructuredOutputsParams,
+    )
 
     given = params if params is not None else GenerationParams()
     if not isinstance(given, GenerationParams):
@@ -43,8 +50,13 @@ def sampling_params(params: Any, defaults: Mapping[str, Any], room: int) -> Any:
     wanted = values.get("max_tokens")
     values["max_tokens"] = room if wanted is None else min(_number("max_tokens", wanted), room)
     try:
-        if "structured_outputs" in values:
-            values["structured_outputs"] = StructuredOutputsParams(**values["structured_outputs"])
+        # vLLM takes a plain mapping for these without a word and fails at it in the middle of a step.
+        for name, kind in (
+            ("structured_outputs", StructuredOutputsParams),
+            ("repetition_detection", RepetitionDetectionParams),
+        ):
+            if name in values:
+                values[name] = _nested(name, kind, values[name])
         return SamplingParams(
             **values,
             stop=list(given.stop),
@@ -55,6 +67,15 @@ def sampling_params(params: Any, defaults: Mapping[str, Any], room: int) -> Any:
         Exception
     ) as error:  # vLLM raises its own, ValueError, TypeError and AttributeError for what it is given
         raise UnitRefused("invalid_value", f"sampling parameters: {error}") from error
+
+
+def _nested(name: str, kind: type, given: Any) -> Any:
+    if not isinstance(given, Mapping):
+        raise UnitRefused("invalid_value", f"{name} must be a mapping, is {given!r}")
+    # vLLM's own classes pass over names that they do not know.
+    if unknown := given.keys() - {field.name for field in dataclasses.fields(kind)}:
+        raise UnitRefused("invalid_value", f"{name} has no {min(unknown)!r}")
+    return kind(**given)
 
 
 def _number(name: str, value: Any) -> Any:

@@ -196,8 +196,10 @@ async def test_an_answer_is_as_long_as_fits(llm: ThreadStage) -> None:
         ({"extra": {"max_tokens": "many"}}, "max_tokens"),
         ({"extra": {"logit_bias": {10**9: 1.0}}}, "logit_bias"),
         ({"extra": {"structured_outputs": {"json": "{"}}}, "JSON"),
-        ({"extra": {"structured_outputs": {"colour": "red"}}}, "structured outputs"),
-        ({"extra": {"structured_outputs": None}}, "sampling parameters"),
+        ({"extra": {"structured_outputs": {"colour": "red"}}}, "colour"),
+        ({"extra": {"structured_outputs": {}}}, "structured outputs"),
+        ({"extra": {"structured_outputs": None}}, "must be a mapping"),
+        ({"extra": {"repetition_detection": {"colour": "red"}}}, "colour"),
     ],
 )
 async def test_bad_parameters_fail_their_request_only(
@@ -208,6 +210,15 @@ async def test_bad_parameters_fail_their_request_only(
     assert failed.code == "invalid_value"
     assert named in failed.message
     assert (await answer(other))[-1].data.completion_tokens == 4
+
+
+async def test_an_answer_that_repeats_itself_can_be_ended(llm: ThreadStage) -> None:
+    again = {"max_pattern_size": 2, "min_pattern_size": 1, "min_count": 3}
+    always = {"repetition_detection": again, "allowed_token_ids": [28]}
+    last = (await answer(ask(llm, "a", user("Hello."), max_tokens=20, ignore_eos=True, extra=always)))[
+        -1
+    ].data
+    assert last.completion_tokens < 20
 
 
 @pytest.mark.parametrize(
