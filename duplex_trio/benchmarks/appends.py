@@ -10,7 +10,16 @@ from collections.abc import Callable, Sequence
 import trio
 from attrs import frozen
 
-from duplex_trio.benchmarks.caller import DETECTED, MANUAL, Caller, call_many, leave_all, sound
+from duplex_trio.benchmarks.caller import (
+    DETECTED,
+    MANUAL,
+    BenchError,
+    Caller,
+    call,
+    call_many,
+    leave_all,
+    sound,
+)
 from duplex_trio.benchmarks.figures import cpu_s
 from duplex_trio.benchmarks.settings import EngineBenchSettings
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni
@@ -20,6 +29,8 @@ APPENDS_MS = (20, 100)
 """What clients send: many of them 20 ms, some 100 ms."""
 _CLEAR_EVERY_MS = 60_000
 """Sound that a session without detection is given before it is told to forget it."""
+_TONE_MS = 200
+Submit = Callable[[AppendAudio], None]
 
 
 @frozen(kw_only=True)
@@ -29,8 +40,9 @@ class AppendCost:
     Attributes:
         append_ms: sound in each.
         vad: whether the session listens for speech; the sound is silence.
-        pace: `flat_out` is one append behind the other in one session, `real_time` as many sessions as
-            `sessions` says, each of which gets its appends when they would be spoken.
+        pace: `in_a_row` is one append behind the other in one session; `flat_out` goes round many sessions as fast
+            as one core can, the loop doing everything else in between; `real_time` gives as many sessions
+            their appends when they would be spoken.
         sessions: sessions that took appends.
         appends: appends that were measured.
         cpu_s: CPU time they took, in seconds, less `driver_cpu_s`.
@@ -64,17 +76,24 @@ class AppendCost:
 async def measure_appends(
     omni: DuplexOmni, settings: EngineBenchSettings, tell: Callable[[str], None]
 ) -> list[AppendCost]:
-    """Measure appends of every length, flat out and in real time, without and with voice activity."""
+    """Measure appends of every length at every pace, without and with voice activity."""
     costs = []
     for append_ms in APPENDS_MS:
         tell(f"appends of {append_ms} ms")
-        costs.append(await _flat_out(omni, append_ms, settings.appends))
-        costs += [await _real_time(omni, append_ms, settings, vad=vad) for vad in (False, True)]
+        costs.append(await _in_a_row(omni, append_ms, settings.appends))
+        for vad in (False, True):
+            callers = await call_many(omni, settings.append_sessions, DETECTED if vad else MANUAL)
+            costs.append(await _flat_out(callers, append_ms, settings.appends, vad=vad))
+            await leave_all(callers)
+        for vad in (False, True):
+            callers = await call_many(omni, settings.append_sessions, DETECTED if vad else MANUAL)
+            costs.append(await _real_time(callers, append_ms, settings.seconds / 2, vad=vad))
+            await leave_all(callers)
     return costs
 
 
-async def _flat_out(omni: DuplexOmni, append_ms: int, appends: int) -> AppendCost:
-    (caller,) = await call_many(omni, 1)
+async def _in_a_row(omni: DuplexOmni, append_ms: int, appends: int) -> AppendCost:
+    caller = await call(omni)
     submit, append = caller.handle.submit, sound(append_ms, loud=False)
     in_a_row = _CLEAR_EVERY_MS // append_ms
     submit(append)  # makes the resampler
@@ -92,47 +111,80 @@ async def _flat_out(omni: DuplexOmni, append_ms: int, appends: int) -> AppendCos
     begin_s = cpu_s()
     for _ in range(appends):
         _no_submit(append)
-    return AppendCost(
-        append_ms=append_ms,
-        vad=False,
-        pace="flat_out",
-        sessions=1,
-        appends=appends,
-        cpu_s=used_s,
-        driver_cpu_s=cpu_s() - begin_s,
-    )
+    driver_s = cpu_s() - begin_s
+    return _cost([caller], append_ms, "in_a_row", appends, (used_s, driver_s), vad=False)
 
 
-async def _real_time(
-    omni: DuplexOmni, append_ms: int, settings: EngineBenchSettings, *, vad: bool
-) -> AppendCost:
-    callers = await call_many(omni, settings.append_sessions, DETECTED if vad else MANUAL)
-    append = sound(append_ms, loud=False)
-    rounds = max(1, round(settings.seconds / 2 * 1000 / append_ms))
+async def _flat_out(callers: Sequence[Caller], append_ms: int, appends: int, *, vad: bool) -> AppendCost:
+    append, rounds = sound(append_ms, loud=False), max(1, appends // len(callers))
+    submits = [caller.handle.submit for caller in callers]
+    await _go_round(submits, append, 1)
+    begin_s = cpu_s()
+    await _go_round(submits, append, rounds)
+    if vad:
+        await _wait_until_scored(callers)
+    used_s = cpu_s() - begin_s
+    begin_s = cpu_s()
+    await _go_round([_no_submit] * len(callers), append, rounds)
+    driver_s = cpu_s() - begin_s
+    return _cost(callers, append_ms, "flat_out", rounds * len(callers), (used_s, driver_s), vad=vad)
+
+
+async def _wait_until_scored(callers: Sequence[Caller]) -> None:
+    """Wait until voice activity has caught up: it hears a tone behind everything else."""
+    tone = sound(_TONE_MS, loud=True)
+    for caller in callers:
+        caller.handle.submit(tone)
+    for caller in callers:
+        await caller.be_heard()
+
+
+async def _real_time(callers: Sequence[Caller], append_ms: int, seconds: float, *, vad: bool) -> AppendCost:
+    append, rounds = sound(append_ms, loud=False), max(1, round(seconds * 1000 / append_ms))
     submits = [caller.handle.submit for caller in callers]
     await _pace(submits, append, append_ms, rounds=1)
     begin_s = cpu_s()
     await _pace(submits, append, append_ms, rounds)
     used_s = cpu_s() - begin_s
-    await leave_all(callers)
     begin_s = cpu_s()
     await _pace([_no_submit] * len(callers), append, append_ms, rounds)
     driver_s = cpu_s() - begin_s
-    _check(callers)
+    return _cost(callers, append_ms, "real_time", rounds * len(callers), (used_s, driver_s), vad=vad)
+
+
+def _cost(
+    callers: Sequence[Caller],
+    append_ms: int,
+    pace: str,
+    appends: int,
+    used_and_driver_s: tuple[float, float],
+    *,
+    vad: bool,
+) -> AppendCost:
+    refused = [code for caller in callers for code in caller.heard.refused]
+    if refused:
+        raise BenchError(f"appends were refused: {', '.join(refused)}")
+    used_s, driver_s = used_and_driver_s
     return AppendCost(
         append_ms=append_ms,
         vad=vad,
-        pace="real_time",
+        pace=pace,
         sessions=len(callers),
-        appends=rounds * len(callers),
+        appends=appends,
         cpu_s=max(used_s - driver_s, 1e-9),
         driver_cpu_s=driver_s,
     )
 
 
-async def _pace(
-    submits: Sequence[Callable[[AppendAudio], None]], append: AppendAudio, append_ms: int, rounds: int
-) -> None:
+async def _go_round(submits: Sequence[Submit], append: AppendAudio, rounds: int) -> None:
+    """Send every session its appends in turn, with one turn of the loop after each."""
+    for _ in range(rounds):
+        for submit in submits:
+            submit(append)
+            await trio.lowlevel.checkpoint()
+
+
+async def _pace(submits: Sequence[Submit], append: AppendAudio, append_ms: int, rounds: int) -> None:
     """Send every session its appends in real time, evenly spread over the length of an append."""
     gap_s = append_ms / 1000 / len(submits)
     next_s = trio.current_time()
@@ -145,8 +197,3 @@ async def _pace(
 
 def _no_submit(append: AppendAudio) -> None:
     """Takes an append as a session would, and does nothing."""
-
-
-def _check(callers: Sequence[Caller]) -> None:
-    refused = [code for caller in callers for code in caller.heard.refused]
-    assert not refused, f"appends were refused: {refused}"

@@ -17,6 +17,7 @@ from duplex_trio.protocol.duplex import (
     CreateResponse,
     DuplexEvent,
     ErrorEvent,
+    InputAudioBufferSpeechStarted,
     InputTextPart,
     MessageItem,
     ResponseCreated,
@@ -58,11 +59,12 @@ class Listener(Attachment):
         deltas_total: pieces of sound of all responses.
         status: how the newest response ended; None while it goes on.
         done_ns: when the latest response that is over ended, on the performance counter.
+        user_speaks: whether the user was heard to speak.
         refused: codes of the errors that came.
     """
 
     def __init__(self) -> None:
-        self.ready = False
+        self.ready = self.user_speaks = False
         self.response_id: str | None = None
         self.deltas = self.deltas_total = 0
         self.done_ns = 0
@@ -89,6 +91,8 @@ class Listener(Attachment):
                 self.done_ns, self.status = arrived_ns, event.response.status
             case ConversationCreated():
                 self.ready = True
+            case InputAudioBufferSpeechStarted():
+                self.user_speaks = True
             case ErrorEvent():
                 self.refused.append(event.error.code)
         self._news.unpark_all()
@@ -130,6 +134,10 @@ class Caller:
     async def hear(self) -> None:
         """Wait for the first sound of the answer."""
         await self.heard.wait(lambda: self.heard.deltas > 0)
+
+    async def be_heard(self) -> None:
+        """Wait until the session has noticed that its user speaks."""
+        await self.heard.wait(lambda: self.heard.user_speaks)
 
     async def leave(self) -> None:
         """Close the session, and wait until all of it is gone."""

@@ -14,8 +14,8 @@ class EngineBenchSettings:
         seconds: how long each part lasts that runs in real time; half of it is for sending alone where that is
             measured too.
         sessions: how many sessions talk at once, one measurement for each number.
-        append_sessions: sessions that send sound in real time while its cost is measured.
-        appends: appends handed over one behind the other.
+        append_sessions: sessions that send sound while its cost is measured.
+        appends: appends that are sent as fast as possible.
         cancels: barge-ins under each load.
         outputs: stage outputs that wait at a barge-in.
         queued_appends: appends of one second that come just before a barge-in.
@@ -26,7 +26,7 @@ class EngineBenchSettings:
 
     seconds: float = field(default=5.0, validator=gt(0))
     sessions: tuple[int, ...] = field(default=(1, 8, 32), validator=deep_iterable(ge(1)))
-    append_sessions: int = field(default=16, validator=ge(1))
+    append_sessions: int = field(default=64, validator=ge(1))
     appends: int = field(default=10_000, validator=ge(1))
     cancels: int = field(default=100, validator=ge(1))
     outputs: int = field(default=2_000, validator=ge(1))

@@ -11,7 +11,7 @@ from duplex_trio.benchmarks.figures import Spread
 from duplex_trio.benchmarks.report import EngineReport
 
 _KIB = 1024
-_PACES = {"flat_out": "flat out", "real_time": "real time"}
+_PACES = {"in_a_row": "in a row", "flat_out": "flat out", "real_time": "real time"}
 _NONE = "-"
 
 

@@ -22,7 +22,7 @@ from duplex_trio.cli.errors import CommandError
 from duplex_trio.cli.log import configure_logging
 from duplex_trio.serving.run import SWITCH_INTERVAL_S
 
-_WIDTH = 120
+_WIDTH = 136
 """Columns of tables that do not go to a terminal."""
 _ENGINE = (
     "Measure the engine with a scripted model in real threads, without sockets: the cost of appends, barge-in"

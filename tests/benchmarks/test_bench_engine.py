@@ -45,10 +45,16 @@ def _check_appends(costs: list[dict[str, Any]], settings: dict[str, Any]) -> Non
     assert [(cost["append_ms"], cost["vad"], cost["pace"]) for cost in costs] == [
         (append_ms, *way)
         for append_ms in (20, 100)
-        for way in ((False, "flat_out"), (False, "real_time"), (True, "real_time"))
+        for way in (
+            (False, "in_a_row"),
+            (False, "flat_out"),
+            (True, "flat_out"),
+            (False, "real_time"),
+            (True, "real_time"),
+        )
     ]
     for cost in costs:
-        assert cost["sessions"] == (1 if cost["pace"] == "flat_out" else settings["append_sessions"])
+        assert cost["sessions"] == (1 if cost["pace"] == "in_a_row" else settings["append_sessions"])
         for name in ("cpu_s", "cpu_us_per_append", "appends_per_s_per_core", "sessions_per_core"):
             assert isinstance(cost[name], float)
             assert cost[name] > 0
