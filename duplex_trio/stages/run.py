@@ -324,12 +324,14 @@ class ThreadStage(Stage, WorkerContext):
 
     def _handle_aborts(self) -> None:
         while self._aborts:
-            stream = self._aborts.popleft()
+            # It stays in its place until that is done: if the runtime breaks here, whoever waits is let go.
+            stream = self._aborts[0]
             if self._live.get(stream.request.request_id) is stream:
                 del self._live[stream.request.request_id]
                 self._worker.abort([stream.request.request_id])
                 self._out(Released(stream))
             # A stream that was never opened here is released when its `Open` is skipped.
+            self._aborts.popleft()
 
     def _handle(self, command: Open | Submit | None) -> None:
         if self._aborts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 import trio
@@ -75,6 +75,27 @@ async def test_a_runtime_that_breaks_fails_every_request_and_every_waiter(
             stage.open(StageRequest(request_id="d"))
     assert refused == 3
     assert worker.calls[-1] == ("close",)
+
+
+class _Frail(ScriptWorker):
+    """Breaks when it is to forget a request."""
+
+    def abort(self, request_ids: Sequence[str]) -> None:
+        raise RuntimeError("broken at an abort")
+
+
+async def test_a_runtime_that_breaks_at_an_abort_lets_go_of_it(running: RunStage) -> None:
+    """Whoever waits for the aborted request to be released is not left waiting, and the others fail."""
+    sink = Recorder()
+    async with running(_Frail()) as stage:
+        other = stage.open(StageRequest(request_id="a"), sink)
+        aborted = stage.open(StageRequest(request_id="b"))
+        await aborted.submit("unit")
+        aborted.abort()
+        await aborted.wait_released()
+        await other.wait_released()
+        assert sink.failure is not None
+        assert sink.failure.code == "engine_dead"
 
 
 async def test_stopping_waits_for_the_step_and_fails_what_is_left() -> None:
