@@ -8,7 +8,7 @@ from typing import Any
 
 import trio
 
-from duplex_trio.engine import SessionLimits
+from duplex_trio.engine import SessionLimits, StageFactory
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script
@@ -31,6 +31,7 @@ async def scripted_omni(
     max_sessions: int = 8,
     limits: SessionLimits | None = None,
     step_s: float | Mapping[str, float] = STEP_S,
+    stage_factory: StageFactory | None = None,
 ) -> AsyncIterator[DuplexOmni]:
     """An engine with the scripted model, without threads, so that it runs under a mock clock.
 
@@ -40,6 +41,7 @@ async def scripted_omni(
         max_sessions: sessions at once.
         limits: limits of each session.
         step_s: how long each step of a stage takes, in seconds of Trio's clock; of all, or by stage name.
+        stage_factory: what carries each runtime instead of such a stage.
     """
 
     def stage(worker: StageWorker) -> InlineStage:
@@ -51,7 +53,7 @@ async def scripted_omni(
         max_sessions=max_sessions,
         limits=limits,
         warm_up=False,
-        stage_factory=stage,
+        stage_factory=stage_factory or stage,
     )
     async with trio.open_nursery() as nursery:
         await nursery.start(omni.run)

@@ -1,0 +1,108 @@
+"""Hooks are free of side effects: what they answer depends on the request they are asked about, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+
+from duplex_trio.engine import SessionLimits
+from duplex_trio.plugin.plugin import DuplexModelPlugin
+from duplex_trio.plugin.requests import TurnInput
+from duplex_trio.plugin.results import ListenResult, SegmentEnd, TurnEnd
+from duplex_trio.plugin.resumable import EpochInput, ResumableModelPlugin
+from duplex_trio.protocol.duplex import ResponseCreated, ResponseDone
+from duplex_trio.testing.conformance.room import Room, owns_turns
+from duplex_trio.testing.conformance.wrapped import Call, HookLog, WrappedPipeline
+from duplex_trio.testing.run import finish
+
+LISTENS_S = 4.0
+"""How long the user of a model that owns its turns listens to it."""
+UNIT_ENDS = (ListenResult, SegmentEnd, TurnEnd)
+
+
+async def its_hooks_are_pure(room: Room) -> None:
+    """The hooks of a request, called again for two fresh states side by side, answer each as they did."""
+    log = await _one_turn(room)
+    assert log.calls, "no hook was called"
+    plugin = room.make_pipeline().build_plugin()
+    for request_id in dict.fromkeys(call.view.request_id for call in log.calls):
+        calls = [call for call in log.calls if call.view.request_id == request_id]
+        begun = next(given for given, state in log.begun if state is calls[0].view.state)
+        states = [_begin(plugin, begun) for _ in range(2)]
+        for call in calls:
+            for state in states:
+                again = _ask(plugin, call, state)
+                assert same(again, call.answer), (
+                    f"{call.hook} of {call.arguments[0]} answered {call.answer} and then {again}"
+                )
+
+
+async def it_answers_every_unit_once(room: Room) -> None:
+    """A model that owns its turns says for each unit, once, that it listens, goes on or has come to an end."""
+    if not isinstance(room.make_pipeline().build_plugin(), ResumableModelPlugin):
+        return
+    log = await _one_turn(room)
+    for request_id in dict.fromkeys(call.view.request_id for call in log.calls):
+        calls = [call for call in log.calls if call.view.request_id == request_id]
+        units = sum(call.hook == "plan_append" for call in calls)
+        ends = [
+            result
+            for call in calls
+            if call.hook == "project"
+            for result in call.answer
+            if isinstance(result, UNIT_ENDS)
+        ]
+        # The session may be closed while the last one is being answered.
+        assert units - 1 <= len(ends) <= units, f"{units} units were answered {len(ends)} times"
+
+
+async def _one_turn(room: Room) -> HookLog:
+    log = HookLog()
+    wrapped = WrappedPipeline(room.make_pipeline(), hook_log=log)
+    async with room.engine(wrapped, limits=SessionLimits()) as omni:
+        talker = await room.user(omni)
+        await room.say(omni, talker)
+        await room.hear(omni, talker, ResponseCreated)
+        if owns_turns(omni):
+            await talker.pause(LISTENS_S)
+        else:
+            await room.hear(omni, talker, ResponseDone)
+        await finish(omni, talker)
+    return log
+
+
+def _begin(plugin: DuplexModelPlugin, begun: TurnInput | EpochInput) -> Any:
+    if isinstance(begun, TurnInput):
+        plan = plugin.plan_turn(begun)
+        assert same(plan.entry, plugin.plan_turn(begun).entry), (
+            "plan_turn planned something else another time"
+        )
+        return plan.state
+    assert isinstance(plugin, ResumableModelPlugin)
+    return plugin.begin_request(begun)
+
+
+def _ask(plugin: DuplexModelPlugin, call: Call, state: Any) -> Any:
+    view = attrs.evolve(call.view, state=state)
+    return getattr(plugin, call.hook)(*call.arguments, view)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two answers of hooks are equal in all their parts; sound compares by its samples."""
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return np.array_equal(one, other)
+    if attrs.has(type(one)):
+        if type(one) is not type(other):
+            return False
+        return all(same(getattr(one, a.name), getattr(other, a.name)) for a in attrs.fields(type(one)))
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, Sequence) and isinstance(other, Sequence) and not isinstance(one, str | bytes):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+CHECKS = (its_hooks_are_pure, it_answers_every_unit_once)

@@ -1,0 +1,209 @@
+"""The conformance kit sees a model that does not keep what it must."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+import trio
+from trio.testing import MockClock
+
+from duplex_trio.models.cascade.plugin import CascadePlugin
+from duplex_trio.models.scripted.lockstep import LockstepPipeline, LockstepPlugin
+from duplex_trio.models.scripted.native import NativeAnswer, NativePipeline, NativeUnit, NativeWorker
+from duplex_trio.models.scripted.pipeline import ScriptedPipeline
+from duplex_trio.models.scripted.script import Script
+from duplex_trio.plugin.capabilities import DuplexCapabilities
+from duplex_trio.plugin.pcm_buffer import FixedUnitBuffer, PcmAppendBuffer, PcmAppendReservation
+from duplex_trio.plugin.pipeline import Pipeline
+from duplex_trio.plugin.requests import RequestView, TurnInput, TurnPlan
+from duplex_trio.plugin.results import ModelResult, TurnEnd
+from duplex_trio.stages.port import StageOutput, StageRequest
+from duplex_trio.stages.worker import StageWorker
+from duplex_trio.testing.conformance import conformance_checks
+
+
+class Changed(ScriptedPipeline):
+    """The cascade with other attributes of its plugin."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__()
+        self._attributes = attributes
+
+    def build_plugin(self) -> CascadePlugin:
+        plugin = super().build_plugin()
+        for name, value in self._attributes.items():
+            setattr(plugin, name, value)
+        return plugin
+
+
+class Nameless(ScriptedPipeline):
+    def model_name(self) -> str:
+        return ""
+
+
+class Boasting(LockstepPlugin):
+    """Says that its frames are longer than they are."""
+
+    def capabilities(self, max_sessions: int) -> DuplexCapabilities:
+        return attrs.evolve(super().capabilities(max_sessions), chunk_period_ms=100)
+
+
+class Counting(LockstepPlugin):
+    """Counts in the plugin what belongs to a request."""
+
+    count = 0
+
+    def project(self, stage_id: int, output: StageOutput, request: RequestView) -> Sequence[ModelResult]:
+        self.count += 1
+        return [*super().project(stage_id, output, request)][self.count % 2 :]
+
+
+class Doubting(LockstepPlugin):
+    """Ends its turn behind each frame with which it goes on."""
+
+    def project(self, stage_id: int, output: StageOutput, request: RequestView) -> Sequence[ModelResult]:
+        return [*super().project(stage_id, output, request), TurnEnd()]
+
+
+class Leaking(FixedUnitBuffer):
+    """Does not give back what was not taken."""
+
+    def prepare_append(self) -> PcmAppendReservation | None:
+        unit = super().prepare_append()
+        if unit is not None:
+            unit.rollback = lambda: setattr(unit, "active", False)  # type: ignore[method-assign]
+        return unit
+
+
+class LeakingPlugin(LockstepPlugin):
+    def create_audio_buffer(self) -> PcmAppendBuffer:
+        return Leaking(self.unit_samples)
+
+
+class Forgetful(CascadePlugin):
+    """Plans the same turn in another way each time."""
+
+    turns = 0
+
+    def plan_turn(self, turn: TurnInput) -> TurnPlan:
+        self.turns += 1
+        if turn.pcm is not None:
+            turn = attrs.evolve(turn, pcm=np.roll(turn.pcm, self.turns))
+        return super().plan_turn(turn)
+
+
+class ForgetfulPipeline(ScriptedPipeline):
+    def build_plugin(self) -> CascadePlugin:
+        plugin = super().build_plugin()
+        plugin.__class__ = Forgetful
+        return plugin
+
+
+class Frail(NativeWorker):
+    """Breaks when it is told to stop."""
+
+    def abort(self, request_ids: Sequence[str]) -> None:
+        raise RuntimeError("broken on purpose")
+
+
+class Mute(NativeWorker):
+    """Never says anything."""
+
+    def process(self, request: StageRequest, state: Any, unit: NativeUnit) -> Sequence[NativeAnswer]:
+        return [NativeAnswer(word=None)]
+
+
+class Shared(NativeWorker):
+    """Has one memory for all of its requests."""
+
+    def __init__(self) -> None:
+        super().__init__("one two three four")
+        self._memory = super().new_state(StageRequest(request_id="all"))
+
+    def new_state(self, request: StageRequest) -> Any:
+        return self._memory
+
+
+class Silent(NativeWorker):
+    """Leaves every other unit without an answer."""
+
+    units = 0
+
+    def process(self, request: StageRequest, state: Any, unit: NativeUnit) -> Sequence[NativeAnswer]:
+        self.units += 1
+        answers = super().process(request, state, unit)
+        return answers if self.units % 2 else []
+
+
+def lockstep(plugin: Callable[[], LockstepPlugin]) -> Callable[[], Pipeline]:
+    def make() -> Pipeline:
+        pipeline = LockstepPipeline()
+        pipeline.plugin = plugin()
+        return pipeline
+
+    return make
+
+
+def native(worker: Callable[[], StageWorker]) -> Callable[[], Pipeline]:
+    class Made(NativePipeline):
+        def build_worker(self, stage_id: int) -> StageWorker:
+            return worker()
+
+    return Made
+
+
+FAULTS: dict[str, tuple[Callable[[], Pipeline], str]] = {
+    "no name": (Nameless, "its_pipeline_is_whole"),
+    "no id": (lambda: Changed(plugin_id=""), "its_plugin_is_whole"),
+    "no rate": (lambda: Changed(input_sample_rate_hz=0), "its_plugin_is_whole"),
+    "unknown voice": (lambda: Changed(default_voice="nobody"), "its_plugin_is_whole"),
+    "wrong period": (lockstep(Boasting), "its_capabilities_agree"),
+    "lossy buffer": (lockstep(LeakingPlugin), "its_buffer_gives_back_what_was_not_taken"),
+    "counting hook": (lockstep(Counting), "its_hooks_are_pure"),
+    "changing plan": (ForgetfulPipeline, "its_hooks_are_pure"),
+    "two answers": (lockstep(Doubting), "it_answers_every_unit_once"),
+    "missing answers": (native(lambda: Silent("one two three")), "it_answers_every_unit_once"),
+    "mute": (native(lambda: Mute("")), "a_spoken_turn_is_answered_once"),
+    "frail stage": (native(lambda: Frail("one two three")), "a_second_turn_is_answered"),
+    "frail for others": (native(lambda: Frail("one two three")), "a_failing_stage_fails_one_session"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_fault_is_seen(autojump_clock: MockClock, fault: str) -> None:
+    """By the check that is there for it."""
+    factory, name = FAULTS[fault]
+    (check,) = [check for check in conformance_checks(factory) if check.name == name]
+    expected = pytest.RaisesGroup(
+        pytest.RaisesExc((AssertionError, trio.TooSlowError)), flatten_subgroups=True, allow_unwrapped=True
+    )
+    with expected:
+        await check.run()
+
+
+def test_checks_are_told_apart() -> None:
+    """Each has a name of its own, and collecting them makes no pipeline."""
+
+    def never() -> Pipeline:
+        raise AssertionError("a pipeline was made")
+
+    names = [str(check) for check in conformance_checks(never)]
+    assert len(set(names)) == len(names) > 15
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["a_spoken_turn_is_answered_once", "a_stuck_stage_is_given_up"])
+async def test_stages_may_run_in_threads(name: str) -> None:
+    """On the real clock, with a short turn."""
+
+    def factory() -> Pipeline:
+        return ScriptedPipeline(script=Script(word_ms=100, otherwise=lambda _: "one two three four five"))
+
+    speech = np.full(4800, 0.3, np.float32)
+    checks = conformance_checks(factory, speech=speech, threads=True)
+    (check,) = [check for check in checks if check.name == name]
+    await check.run()
