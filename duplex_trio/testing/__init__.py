@@ -3,6 +3,7 @@ clock.
 
 `run` starts a scripted engine and holds conversations with it, `recorder` collects a session's events,
 `talker` speaks to a session as a person with a microphone does, `stream_rules` are what any session keeps.
+`conformance` are checks that the author of a model plugin runs through pytest.
 """
 
 from duplex_trio.testing.recorder import RecordingAttachment
