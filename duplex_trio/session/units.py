@@ -83,6 +83,7 @@ class UnitFlow:
         self._requests = 0
         self._accepted = 0
         self._ending: Response | None = None
+        self._commit_due = False
         self._response_over = trio.lowlevel.ParkingLot()
         self._budget = SilenceBudget()
         self._speech = SpeechClock(plugin.unit_samples / plugin.input_sample_rate_hz)
@@ -108,14 +109,12 @@ class UnitFlow:
 
     def commit(self) -> None:
         """The user's turn ends: what is left becomes a unit."""
+        self._commit_due = True
         self._offer()
-        if self._units.statistics().current_buffer_used < UNITS_WAITING_MAX:
-            reservation = self.buffer.prepare_commit()
-            if reservation is not None:
-                self._units.send_nowait(_Waiting(pcm=reservation.pcm, reservation=reservation))
 
     def clear(self) -> None:
         """Drop sound that the model has not taken."""
+        self._commit_due = False
         self.buffer.clear()
 
     def response_ended(self) -> None:
@@ -214,6 +213,9 @@ class UnitFlow:
     def _offer(self) -> None:
         while self._units.statistics().current_buffer_used < UNITS_WAITING_MAX:
             reservation = self.buffer.prepare_append()
+            if reservation is None and self._commit_due:
+                self._commit_due = False
+                reservation = self.buffer.prepare_commit()
             if reservation is None:
                 return
             self._units.send_nowait(_Waiting(pcm=reservation.pcm, reservation=reservation))

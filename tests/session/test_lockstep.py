@@ -17,6 +17,7 @@ from duplex_trio.protocol.duplex import (
     AppendAudio,
     BargeIn,
     CancelResponse,
+    ClearInput,
     Commit,
     CreateResponse,
     ErrorEvent,
@@ -231,6 +232,22 @@ async def test_a_commit_pads_the_last_frame(autojump_clock: MockClock) -> None:
     first, last = pipeline.plugin.units[:2]
     assert (first.final, last.final) == (False, True)
     assert np.count_nonzero(last.pcm) == 480
+
+
+async def test_a_commit_waits_behind_the_sound_before_it(autojump_clock: MockClock) -> None:
+    """While the model is behind, the rest of the sound is padded when its turn comes; a clear forgets it."""
+    pipeline = WatchedPipeline()
+    async with conversation(pipeline=pipeline, patch=NO_VAD) as talker:
+        append_frame(talker, 0.3, 40 * FRAME_SAMPLES + 480)
+        talker.send(Commit())
+        await trio.sleep(5.0)
+        finals = [np.count_nonzero(unit.pcm) for unit in pipeline.plugin.units if unit.final]
+        assert finals == [480]
+        append_frame(talker, 0.3, 40 * FRAME_SAMPLES + 480)
+        talker.send(Commit(), ClearInput())
+        append_frame(talker, 0.3, 480)
+        await trio.sleep(2.0)
+        assert sum(unit.final for unit in pipeline.plugin.units) == 1
 
 
 async def test_voice_activity_is_not_offered(autojump_clock: MockClock) -> None:
