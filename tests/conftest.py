@@ -1,15 +1,27 @@
-"""Fixtures that many test folders share: where the packaged models are, and one engine for all tests."""
+"""Fixtures that many test folders share: the packaged models, one engine for all tests, and a log left alone."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 from duplex_trio.stages.vllm import VllmConfig, VllmWorker
 from duplex_trio.stages.worker import StageWorker
 from duplex_trio.testing.keep_loaded import KeepLoaded
+
+
+@pytest.fixture(autouse=True)
+def logging_put_back() -> Iterator[None]:
+    """Commands set up the log of their process, which here is that of all tests."""
+    root = logging.getLogger()
+    before = structlog.get_config(), root.handlers[:], root.level
+    yield
+    config, root.handlers[:], root.level = before
+    structlog.configure(**config)
 
 
 @pytest.fixture(scope="session")

@@ -65,8 +65,7 @@ def convert_gguf(path: Path, out_dir: Path, *, progress: Callable[[float], None]
     architecture = _architecture(source.metadata)
     shape = _shape(source.metadata, architecture, tied=OUTPUT not in source.tensors)
     tokenizer = read_tokenizer(source.metadata)
-    targets = plan(architecture, shape)
-    check(source.tensors, targets)
+    targets = check(source.tensors, plan(architecture, shape))
     config = _config(source.metadata, architecture, shape, tokenizer)
     config["rope_parameters"] |= _rope_scaling(source.tensors, config["rope_parameters"]["rope_theta"], shape)
 

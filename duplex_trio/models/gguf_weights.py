@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,17 +65,15 @@ class Target:
     heads: int | None = None
 
 
-def plan(architecture: Architecture, shape: ModelShape) -> dict[str, Target]:
-    """Say for each tensor of the file where it goes."""
+def plan(architecture: Architecture, shape: ModelShape) -> Iterator[tuple[str, Target]]:
+    """Say for each tensor of the file where it goes; layer by layer, for how many there are is not known yet."""
     hidden, inner = shape.hidden, shape.inner
     query, key = shape.heads * shape.head, shape.key_value_heads * shape.head
     ordered = architecture.interleaved_heads
-    targets = {
-        EMBEDDING: Target("model.embed_tokens.weight", (shape.vocabulary, hidden)),
-        "output_norm.weight": Target("model.norm.weight", (hidden,)),
-    }
+    yield EMBEDDING, Target("model.embed_tokens.weight", (shape.vocabulary, hidden))
+    yield "output_norm.weight", Target("model.norm.weight", (hidden,))
     if not shape.tied:
-        targets[OUTPUT] = Target("lm_head.weight", (shape.vocabulary, hidden))
+        yield OUTPUT, Target("lm_head.weight", (shape.vocabulary, hidden))
     projections: dict[str, tuple[str, tuple[int, int], int | None]] = {
         "attn_q": ("self_attn.q_proj", (query, hidden), shape.heads if ordered else None),
         "attn_k": ("self_attn.k_proj", (key, hidden), shape.key_value_heads if ordered else None),
@@ -89,30 +87,32 @@ def plan(architecture: Architecture, shape: ModelShape) -> dict[str, Target]:
     for layer in range(shape.layers):
         there, here = f"model.layers.{layer}", f"blk.{layer}"
         for short, (long, size, heads) in projections.items():
-            targets[f"{here}.{short}.weight"] = Target(f"{there}.{long}.weight", size, heads)
+            yield f"{here}.{short}.weight", Target(f"{there}.{long}.weight", size, heads)
             if architecture.attention_biases and short in ("attn_q", "attn_k", "attn_v"):
-                targets[f"{here}.{short}.bias"] = Target(f"{there}.{long}.bias", size[:1], heads)
+                yield f"{here}.{short}.bias", Target(f"{there}.{long}.bias", size[:1], heads)
         for short, long in norms.items():
-            targets[f"{here}.{short}.weight"] = Target(f"{there}.{long}.weight", (hidden,))
-    return targets
+            yield f"{here}.{short}.weight", Target(f"{there}.{long}.weight", (hidden,))
 
 
-def check(tensors: Mapping[str, Any], targets: Mapping[str, Target]) -> None:
-    """Compare the file's tensors with the plan.
+def check(tensors: Mapping[str, Any], planned: Iterable[tuple[str, Target]]) -> dict[str, Target]:
+    """Compare the file's tensors with the plan, up to the first fault, and return the whole plan.
 
     Raises:
         CorruptGgufError: one is missing or has another shape than the metadata say.
         UnsupportedGgufError: one is not in the plan.
     """
-    for name, target in targets.items():
+    targets: dict[str, Target] = {}
+    for name, target in planned:
         if name not in tensors:
             raise CorruptGgufError(f"tensor {name} is missing")
         found = tuple(int(size) for size in reversed(tensors[name].shape))
         if found != target.shape:
             raise CorruptGgufError(f"tensor {name} has shape {found}, the metadata say {target.shape}")
+        targets[name] = target
     unknown = [name for name in tensors if name not in targets and name != ROPE_FACTORS]
     if unknown:
         raise UnsupportedGgufError(f"tensor {unknown[0]} is not known for this architecture")
+    return targets
 
 
 def write_weights(

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 
 import orjson
-import pytest
 import structlog
 
 from duplex_trio.cli.log import configure_logging
@@ -15,12 +13,6 @@ from duplex_trio.cli.log import configure_logging
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
-
-
-@pytest.fixture(autouse=True)
-def restored() -> Iterator[None]:
-    yield
-    structlog.reset_defaults()
 
 
 def write(stream: io.StringIO, *, as_json: bool = False) -> str:

@@ -3,7 +3,6 @@
 import argparse
 import io
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -126,13 +125,9 @@ def test_the_limits_of_the_deployment_reach_the_engine(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def stream() -> Iterator[io.StringIO]:
-    """A place for the log; the logging of the test run is put back afterwards."""
-    root = logging.getLogger()
-    before = root.handlers[:], root.level
-    yield io.StringIO()
-    root.handlers[:], root.level = before
-    structlog.reset_defaults()
+def stream() -> io.StringIO:
+    """A place for the log."""
+    return io.StringIO()
 
 
 def test_the_log_is_key_value_where_no_terminal_is(stream: io.StringIO) -> None:

@@ -335,6 +335,7 @@ def test_an_unknown_tensor_is_named(tmp_path: Path) -> None:
         ("tokenizer.ggml.merges", ["h e", "absent token"], "merges"),
         ("llama.embedding_length", 32, "shape"),
         ("llama.block_count", 3, r"blk\.2\..* is missing"),
+        ("llama.block_count", 2**31, r"blk\.2\..* is missing"),
         ("llama.block_count", "two", "block_count"),
         ("llama.vocab_size", 10, "vocabulary of 10"),
         ("llama.attention.key_length", 15, "must be even"),
