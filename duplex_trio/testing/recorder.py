@@ -100,10 +100,6 @@ class RecordingAttachment(Attachment):
             f"no {cls.__name__} number {number} after {timeout_s} s; came last: {self.types[-SHOWN:]}"
         )
 
-    def types_since(self, event: DuplexEvent) -> list[str]:
-        """The types of the events behind one that was received."""
-        return self.types[self.events.index(event) + 1 :]
-
     async def wait_closed(self, *, timeout_s: float = 60.0) -> tuple[int, str]:
         """Wait for the goodbye."""
         with trio.fail_after(timeout_s):

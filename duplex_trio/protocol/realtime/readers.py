@@ -125,13 +125,6 @@ def read_object(value: Any) -> Mapping[str, Any]:
     return value
 
 
-def read_objects(value: Any) -> tuple[Mapping[str, Any], ...]:
-    """A list of JSON objects."""
-    if type(value) is not list:
-        raise expected("a list", value)
-    return tuple(read_object(element) for element in value)
-
-
 def read_text_or_object(value: Any) -> str | Mapping[str, Any]:
     """A string or an object."""
     if type(value) is str:
