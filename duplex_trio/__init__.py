@@ -20,7 +20,7 @@ The tasks of a running server, where each level is a file called `run.py`:
     run_server                       serving/run.py
     |- engine                        engine/run.py
     |  |- stage[asr, llm, tts, vad]  stages/run.py    one thread each; commands in, outputs out
-    |  `- session[id]  x N           session/run.py   egress, ingress, actor, lease, epochs
+    |  `- session[id]  x N           session/run.py   egress, detector, actor, lease, epochs
     |     `- epoch[n]                                 the one thing a barge-in cancels
     |        |- appender                              one turn at a time to the stages
     |        `- pump[request]  x N                    what the model says, on its way to the client

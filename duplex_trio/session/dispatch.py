@@ -25,6 +25,7 @@ from duplex_trio.protocol.duplex import (
 )
 from duplex_trio.session.control import SessionControl
 from duplex_trio.session.core import SessionCore
+from duplex_trio.session.detector import SpeechDetector
 from duplex_trio.session.ingress import SessionIngress
 from duplex_trio.session.work import CommandWork
 
@@ -32,10 +33,13 @@ from duplex_trio.session.work import CommandWork
 class SessionDispatch:
     """Entry of all client commands of one session."""
 
-    def __init__(self, core: SessionCore, control: SessionControl, ingress: SessionIngress) -> None:
+    def __init__(
+        self, core: SessionCore, control: SessionControl, ingress: SessionIngress, detector: SpeechDetector
+    ) -> None:
         self._core = core
         self._control = control
         self._ingress = ingress
+        self._detector = detector
 
     def submit(self, command: DuplexCommand) -> None:
         """Take a command. Never blocks and never raises: a refusal reaches the client as an `error` event."""
@@ -88,4 +92,4 @@ class SessionDispatch:
                 "input_backpressure", f"{core.limits.pending_commands_max} commands are waiting already"
             ) from None
         if isinstance(command, Commit):
-            self._ingress.restart()
+            self._detector.restart()

@@ -3,7 +3,7 @@
     session[id]                   run: the supervisor; nothing escapes it
     |- egress                     the only writer to the client; shielded, so that no event is cut in the middle
     `- tasks                      cancelled when the egress has said goodbye
-       |- ingress                 voice activity, partial transcripts
+       |- detector                voice activity, partial transcripts
        |- actor                   ordered decisions
        |- lease                   sleeps towards a deadline that activity moves
        |- idle                    waits for a user who says nothing
@@ -38,6 +38,7 @@ from duplex_trio.session.actor import SessionActor
 from duplex_trio.session.attachment import Attachment
 from duplex_trio.session.control import SessionControl
 from duplex_trio.session.core import SessionCore, SessionEnd
+from duplex_trio.session.detector import SpeechDetector
 from duplex_trio.session.dispatch import SessionDispatch
 from duplex_trio.session.egress import Egress
 from duplex_trio.session.handle import DuplexSessionHandle
@@ -86,13 +87,14 @@ class DuplexSessionRunner:
         updater = SessionUpdater(self.core, self._config_adopted)
         opener = TurnOpener(self.core, self.control, self.flow)
         self.actor = SessionActor(self.core, self.control, self.flow, opener, updater)
-        self.ingress = SessionIngress(self.core, self.control, opener.prepare)
-        self.idle = IdlePrompter(self.core, lambda: self.ingress.scored)
+        self.detector = SpeechDetector(self.core, self.control, opener.prepare)
+        ingress = SessionIngress(self.core, self.detector)
+        self.idle = IdlePrompter(self.core, lambda: self.detector.scored)
         self.core.disarm_idle = self.idle.disarm
         self.core.transcribe_again = opener.transcribe_again
-        self.core.on_prepared_transcript = self.ingress.note_prepared_transcript
+        self.core.on_prepared_transcript = self.detector.note_prepared_transcript
         self.handle = DuplexSessionHandle(
-            self.core, self.control, SessionDispatch(self.core, self.control, self.ingress)
+            self.core, self.control, SessionDispatch(self.core, self.control, ingress, self.detector)
         )
         self._attachment = attachment
         self._written = trio.Event()
@@ -133,7 +135,7 @@ class DuplexSessionRunner:
 
     async def _run_tasks(self) -> None:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.ingress.run, name="ingress")
+            nursery.start_soon(self.detector.run, name="detector")
             nursery.start_soon(self.actor.run, name="actor")
             nursery.start_soon(self._run_lease, name="lease")
             nursery.start_soon(self.idle.run, name="idle")
@@ -206,7 +208,7 @@ class DuplexSessionRunner:
     def _config_adopted(self, before: DuplexSessionConfig, after: DuplexSessionConfig) -> None:
         if before.turn_detection != after.turn_detection:
             self.idle.disarm()
-            self.ingress.configure(after.turn_detection)
+            self.detector.configure(after.turn_detection)
 
     def _opening(self) -> list[DuplexEvent]:
         state = self.core.state
