@@ -17,12 +17,15 @@ from duplex_trio.stages.units import Pcm
 class SpeechResult:
     """A stretch of assistant speech and the text it speaks (empty when the text came before).
 
-    The text is aligned with the sound: by the end of `pcm` all of `text` has been spoken.
+    The text is `aligned` with the sound if by the end of `pcm` all of `text` has been spoken. A model that
+    cannot tell where in its sound a word is says so once; the text of such a response counts as heard only
+    when all of its sound was.
     """
 
     pcm: Pcm
     sample_rate_hz: int
     text: str
+    aligned: bool = True
 
 
 @frozen(kw_only=True)

@@ -198,9 +198,9 @@ class TurnFlow:
         """Turn one result of the model into what the client gets; waits where the client is slow."""
         core = self._core
         match result:
-            case SpeechResult(pcm=pcm, sample_rate_hz=rate, text=text):
+            case SpeechResult(pcm=pcm, sample_rate_hz=rate, text=text, aligned=aligned):
                 gap = " " if response.text and text and not text[0].isspace() else ""
-                for entry in response.speech(pcm, rate, gap + text):
+                for entry in response.speech(pcm, rate, gap + text, aligned=aligned):
                     await core.egress.put_media(entry)
             case TextResult(text=text):
                 if turn.timing.first_text_s is None:
@@ -218,6 +218,8 @@ class TurnFlow:
                 )
                 core.emit([listen])
                 response.listened = True
+                for entry in response.sound_tail():
+                    await core.egress.put_media(entry)
                 await core.egress.put_media(response.end_marker())
             case TurnEnd():
                 response.finish_reason = result.finish_reason

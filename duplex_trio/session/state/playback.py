@@ -26,6 +26,12 @@ class PlaybackCursor:
     """Progress of one response's sound.
 
     All values are cumulative milliseconds and never fall, but for a hard truncate.
+
+    Attributes:
+        text_requires_complete_audio: nobody knows which sound says which word, so the text was heard only when
+            `audio_complete` sound was. Stays set.
+        audio_complete: the model has made all of its sound. Stays set.
+        hard_cap_ms: where the client has cut the sound for good.
     """
 
     generated_ms: float = 0.0

@@ -95,21 +95,30 @@ class Response:
         return self.conversation_id is not None and not self.item_deleted
 
     def heard_text(self, heard_ms: float) -> str:
-        """The text heard by `heard_ms` of the response's sound; all of it for a response without sound."""
-        if not self.speaks:
+        """The text heard by `heard_ms` of the response's sound; all of it if it is to have no sound, or had none."""
+        cursor = self.cursor
+        if not self.speaks or (cursor.total_ms <= 0 and self.status == "completed"):
             return self.sent_text.rstrip()
-        return heard_prefix(self.text, self.marks, heard_ms, self.cursor.total_ms)
+        if cursor.text_requires_complete_audio:
+            complete = cursor.audio_complete and 0 < cursor.total_ms <= heard_ms
+            return self.text.rstrip() if complete else ""
+        return heard_prefix(self.text, self.marks, heard_ms, cursor.total_ms)
 
     # ------------------------------------------------------------------ growing
 
-    def speech(self, pcm: Pcm, sample_rate_hz: int, text: str) -> Iterator[MediaEntry]:
+    def speech(
+        self, pcm: Pcm, sample_rate_hz: int, text: str, *, aligned: bool = True
+    ) -> Iterator[MediaEntry]:
         """Add sound and the text it speaks; yields what is to be sent, in order.
 
         Args:
             pcm: mono float32 at `sample_rate_hz`, which is the rate the encoder was made for.
             sample_rate_hz: rate of `pcm`.
             text: what `pcm` says, with its leading space if it continues a sentence.
+            aligned: whether `text` is spoken by the end of `pcm`; if it ever is not, the text of the response
+                can only be heard as a whole.
         """
+        self.cursor.text_requires_complete_audio |= not aligned
         begin_ms = self.cursor.generated_ms
         self.text += text
         # The mark stands before any of the sound is sent: a response cut inside this stretch was heard up to
@@ -151,7 +160,8 @@ class Response:
             self.marks.append(mark)
 
     def sound_tail(self) -> Iterator[MediaEntry]:
-        """What the encoder still holds (at most some 20 ms), once the sound is complete."""
+        """What the encoder still holds (at most some 20 ms), now that the sound is complete."""
+        self.cursor.audio_complete = True
         data = self.encoder.flush()
         if data:
             yield self._audio_entry(data, self._held_ms, self.cursor.generated_ms)
