@@ -40,13 +40,14 @@ class EpochInput:
 class UnitInput:
     """One unit of input.
 
-    `seq` counts the accepted units of the epoch from 1, `turn_id` is the model turn. `silence` marks a unit
-    that the session made because the user sent nothing; `force_listen` asks the model to stop speaking;
-    `final` marks the last unit before a commit, padded with silence.
+    `seq` counts the accepted units of the epoch from 1, `turn_seq` those of the model turn `turn_id`.
+    `silence` marks a unit that the session made because the user sent nothing; `force_listen` asks the model
+    to stop speaking; `final` marks the last unit before a commit, padded with silence.
     """
 
     pcm: Pcm
     seq: int
+    turn_seq: int
     turn_id: int
     silence: bool = False
     force_listen: bool = False

@@ -35,6 +35,7 @@ from duplex_trio.protocol.duplex import RealtimeError, ResponseListen
 from duplex_trio.session.control import SessionControl
 from duplex_trio.session.core import SessionCore, SessionEnd
 from duplex_trio.session.epoch_request import open_epoch_request
+from duplex_trio.session.state.append_ledger import AppendReservation
 from duplex_trio.session.state.response import Response
 from duplex_trio.session.state.response_events import opening
 from duplex_trio.session.state.silence import AUTO_UNITS_MAX, SilenceBudget, SpeechClock, schedule_silence
@@ -81,7 +82,6 @@ class UnitFlow:
         self._turn: Turn | None = None
         self._view: RequestView | None = None
         self._requests = 0
-        self._accepted = 0
         self._ending: Response | None = None
         self._commit_due = False
         self._response_over = trio.lowlevel.ParkingLot()
@@ -127,7 +127,6 @@ class UnitFlow:
     async def append_units(self, start_pump: StartPump) -> None:
         """Take units to the model, in order. Runs in the epoch's scope."""
         self._turn, self._view, self._ending = None, None, None
-        self._accepted = 0
         self._speech.reset()
         while True:
             self._offer()
@@ -150,9 +149,10 @@ class UnitFlow:
                         reservation.rollback()
 
     async def _submit(self, unit: _Waiting, start_pump: StartPump) -> bool:
-        core = self._core
+        core, ledger = self._core, self._core.state.appends
+        reserved = ledger.reserve(core.state.fence)
         try:
-            forward = self._plan(unit)
+            forward = self._plan(unit, reserved)
             assert self._turn is not None
             assert self._turn.request is not None
             if self._turn.request_id not in core.live_turns:
@@ -173,7 +173,11 @@ class UnitFlow:
             if self._turn is not None and not self._turn.discarded:
                 self._fail(RealtimeError("runtime_append_failed", f"the model did not take a unit: {error}"))
             return False
-        self._accepted += 1
+        if core.state.epoch != reserved.fence.epoch:
+            return (
+                False  # taken by a request that a cancellation has ended since; the next one gets the sound
+            )
+        ledger.commit(reserved)
         core.state.context_locked = True
         core.touch()
         return True
@@ -185,7 +189,7 @@ class UnitFlow:
         else:
             self._speech.submitted(unit.due_s, silent=True)
 
-    def _plan(self, unit: _Waiting) -> StageForward:
+    def _plan(self, unit: _Waiting, reserved: AppendReservation) -> StageForward:
         try:
             if self._turn is None:
                 self._requests += 1
@@ -194,8 +198,9 @@ class UnitFlow:
             return self._plugin.plan_append(
                 UnitInput(
                     pcm=unit.pcm,
-                    seq=self._accepted + 1,
-                    turn_id=self._core.state.turn_id,
+                    seq=reserved.seq,
+                    turn_seq=reserved.turn_seq,
+                    turn_id=reserved.fence.turn_id,
                     silence=unit.silent_in_epoch is not None,
                     force_listen=unit.force_listen,
                     final=unit.final,

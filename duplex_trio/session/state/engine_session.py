@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from attrs import define, field, frozen
+from attrs import Factory, define, field, frozen
 
 from duplex_trio.plugin.capabilities import DuplexCapabilities
 from duplex_trio.protocol.duplex import (
@@ -32,6 +32,7 @@ from duplex_trio.protocol.duplex import (
 )
 from duplex_trio.protocol.duplex.audio import AudioOutputEncoder, wire_format
 from duplex_trio.protocol.duplex.session import DuplexSessionConfig
+from duplex_trio.session.state.append_ledger import AppendLedger
 from duplex_trio.session.state.conversation import Conversation, ConversationEntry
 from duplex_trio.session.state.fence import DuplexFence
 from duplex_trio.session.state.input_timeline import InputTimeline
@@ -88,6 +89,9 @@ class DuplexEngineSession:
     input_item_id: str | None = None
     speech_open: bool = False
     active: Response | None = None
+    appends: AppendLedger = field(
+        default=Factory(lambda self: AppendLedger(DuplexFence(self.session_id, 0, 0)), takes_self=True)
+    )
     conversation: Conversation = field(factory=Conversation)
     playout: PlayoutClock = field(factory=PlayoutClock)
     _ended: OrderedDict[str, Response] = field(factory=OrderedDict)
@@ -218,6 +222,7 @@ class DuplexEngineSession:
         response = self.active
         shown = response.heard_text(self.heard_ms(response, now_s)) if response is not None else ""
         self.epoch += 1
+        self.appends.raise_epoch(self.fence)
         events: list[DuplexEvent] = self.clear_playback(now_s)
         self.turn_state = "barge_in"
         if response is not None:
