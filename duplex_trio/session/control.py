@@ -54,6 +54,7 @@ class SessionControl:
         core.respond_when_done = False
         core.disarm_idle()
         self.discard_prepared()
+        core.turns.discard_before(cancellation.epoch)
         for turn in list(core.live_turns.values()):
             if turn.epoch < cancellation.epoch:
                 turn.discard()

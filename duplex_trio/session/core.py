@@ -25,6 +25,7 @@ from duplex_trio.session.state.egress_queue import EgressOverflowError
 from duplex_trio.session.state.engine_session import DuplexEngineSession
 from duplex_trio.session.state.response import Response
 from duplex_trio.session.turn import Turn
+from duplex_trio.session.turn_queue import TurnQueue
 from duplex_trio.session.work import Work
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class SessionCore:
         self.counters = SessionCounters()
         self.egress: Egress
         self.work, self.work_receive = trio.open_memory_channel[Work](limits.pending_commands_max)
-        self.turns, self.turns_receive = trio.open_memory_channel[Turn](limits.pending_turns_max)
+        self.turns = TurnQueue(limits.pending_turns_max)
         self.live_turns: dict[str, Turn] = {}
         self.prepared: Turn | None = None
         self.speaking: Turn | None = None

@@ -54,7 +54,7 @@ class TurnOpener:
         turn = self.new_turn(pcm=state.timeline.read(begin, end))
         turn.speculative = True
         try:
-            core.turns.send_nowait(turn)
+            core.turns.put_nowait(turn)
         except trio.WouldBlock:
             return
         core.prepared = turn
@@ -132,7 +132,7 @@ class TurnOpener:
     def _enqueue(self, turn: Turn) -> None:
         core = self._core
         try:
-            core.turns.send_nowait(turn)
+            core.turns.put_nowait(turn)
         except trio.WouldBlock:
             self._flow.fail(
                 turn,

@@ -54,9 +54,7 @@ class TurnFlow:
         """Take turns of the current epoch to the stages, in order. Runs in the epoch's scope."""
         core = self._core
         while True:
-            turn = await core.turns_receive.receive()
-            if turn.discarded or turn.epoch != core.state.epoch:
-                continue
+            turn = await core.turns.get()
             carried = False
             try:
                 await self._open_or_fail(turn)
