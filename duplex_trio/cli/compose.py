@@ -8,7 +8,6 @@ import attrs
 
 from duplex_trio.cli.errors import CommandError
 from duplex_trio.deploy import DeployConfig, DeployError, load_deploy, with_models
-from duplex_trio.engine import SessionLimits
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni
 from duplex_trio.models.registry import UnknownPipelineError, load_pipeline, pipeline_stages
 from duplex_trio.plugin.pipeline import Pipeline
@@ -65,16 +64,10 @@ def find_models(deploy: DeployConfig) -> Pipeline:
 def make_omni(pipeline: Pipeline, deploy: DeployConfig, *, instructions: str | None = None) -> DuplexOmni:
     """Make the engine of a deployment, not running yet."""
     session = deploy.duplex_session
-    limits = SessionLimits(
-        idle_ttl_s=session.idle_ttl_s,
-        disconnect_grace_s=session.disconnect_grace_s,
-        pending_input_bytes_max=session.max_pending_input_bytes_per_session,
-        pending_turns_max=session.max_pending_turns_per_session,
-    )
     return DuplexOmni(
         pipeline,
         max_sessions=session.max_sessions,
-        limits=limits,
+        limits=session,
         instructions=instructions,
         warm_up=session.warmup_frames >= 0,
     )

@@ -1,10 +1,11 @@
-"""Deployment files: what they may say (`config`), and how they are read (`loader`).
+"""Deployment files: what they may say (`config`, `limits`), and how they are read (`loader`).
 
 Imports nothing else of the package.
 """
 
 from duplex_trio.deploy.config import DeployConfig, DuplexSessionDeploy, SessionMode, StageDeploy
 from duplex_trio.deploy.errors import DeployError, DeployFault, KeyFaultError
+from duplex_trio.deploy.limits import SessionLimits, file_key
 from duplex_trio.deploy.loader import bundled_deployments, load_deploy, with_models
 
 __all__ = [
@@ -13,9 +14,11 @@ __all__ = [
     "DeployFault",
     "DuplexSessionDeploy",
     "KeyFaultError",
+    "SessionLimits",
     "SessionMode",
     "StageDeploy",
     "bundled_deployments",
+    "file_key",
     "load_deploy",
     "with_models",
 ]

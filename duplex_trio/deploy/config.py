@@ -1,42 +1,21 @@
 """What a deployment file may say: every key with its default and its check.
 
-Reading files, inheritance and the wording of faults live in `loader` and `structure`; what a stage does with
-its keys is the pipeline's business.
+The limits of sessions are in `limits`. Reading files, inheritance and the wording of faults live in `loader`
+and `structure`; what a stage does with its keys is the pipeline's business.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from attrs import Attribute, Factory, field, frozen
 
+from duplex_trio.deploy.checks import at_least, fraction, not_empty, positive
 from duplex_trio.deploy.errors import KeyFaultError
+from duplex_trio.deploy.limits import SessionLimits
 
 SessionMode = Literal["turn", "duplex"]
-
-
-def _positive(instance: object, attribute: Attribute[Any], value: float | None) -> None:
-    if value is not None and not value > 0:
-        raise KeyFaultError(attribute.name, "must be greater than 0", value)
-
-
-def _at_least(minimum: int) -> Callable[[object, Attribute[Any], int | None], None]:
-    def check(instance: object, attribute: Attribute[Any], value: int | None) -> None:
-        if value is not None and value < minimum:
-            raise KeyFaultError(attribute.name, f"must be at least {minimum}", value)
-
-    return check
-
-
-def _fraction(instance: object, attribute: Attribute[Any], value: float | None) -> None:
-    if value is not None and not 0 < value <= 1:
-        raise KeyFaultError(attribute.name, "must be greater than 0 and at most 1", value)
-
-
-def _not_empty(instance: object, attribute: Attribute[Any], value: str | None) -> None:
-    if value is not None and not value.strip():
-        raise KeyFaultError(attribute.name, "must not be empty", value)
 
 
 def _unique_stage_ids(instance: object, attribute: Attribute[Any], value: tuple[StageDeploy, ...]) -> None:
@@ -47,34 +26,26 @@ def _unique_stage_ids(instance: object, attribute: Attribute[Any], value: tuple[
 
 
 @frozen(kw_only=True)
-class DuplexSessionDeploy:
-    """Limits and timers of the sessions of a deployment. Times are seconds, sizes are bytes.
+class DuplexSessionDeploy(SessionLimits):
+    """Sessions of a deployment: how many, the limits of each, and how they begin.
 
     Attributes:
-        idle_ttl_s: a session without input for so long expires; None means never.
-        disconnect_grace_s: how long a resumable session waits for its client to come back.
-        reaper_interval_s: how often expired sessions are looked for.
-        resume_replay_ttl_s: how long a sent event can be replayed.
-        resume_replay_max_bytes_per_session: size of the replay journal of one session.
-        max_pending_input_bytes_per_session: audio that may wait for the model before appends are refused.
-        max_pending_turns_per_session: commits that may wait before further ones are refused.
         max_sessions: sessions open at the same time.
-        completed_append_cache_size: accepted for compatibility with existing files; nothing reads it.
+        stage_commands_max: opened requests and units that may wait for one stage, from all sessions; more
+            wait at their sessions. None means two for each session.
         server_vad_model_path: reference of the voice-activity model; None turns server VAD off.
         warmup_frames: n > 0 warms up with n silent units; 0 only models that need video; n < 0 never.
+        reaper_interval_s: accepted for compatibility with existing files; every session minds its own
+        deadline.
+        completed_append_cache_size: accepted for compatibility with existing files; nothing reads it.
     """
 
-    idle_ttl_s: float | None = field(default=300.0, validator=_positive)
-    disconnect_grace_s: float = field(default=30.0, validator=_positive)
-    reaper_interval_s: float = field(default=5.0, validator=_positive)
-    resume_replay_ttl_s: float = field(default=60.0, validator=_positive)
-    resume_replay_max_bytes_per_session: int = field(default=8 * 1024 * 1024, validator=_positive)
-    max_pending_input_bytes_per_session: int = field(default=16 * 1024 * 1024, validator=_positive)
-    max_pending_turns_per_session: int = field(default=4, validator=_positive)
-    max_sessions: int = field(default=1, validator=_positive)
-    completed_append_cache_size: int = field(default=256, validator=_positive)
-    server_vad_model_path: str | None = field(default=None, validator=_not_empty)
+    max_sessions: int = field(default=1, validator=positive)
+    stage_commands_max: int | None = field(default=None, validator=positive)
+    server_vad_model_path: str | None = field(default=None, validator=not_empty)
     warmup_frames: int = 0
+    reaper_interval_s: float = field(default=5.0, validator=positive)
+    completed_append_cache_size: int = field(default=256, validator=positive)
 
 
 @frozen(kw_only=True)
@@ -85,17 +56,17 @@ class StageDeploy:
     packaged name, or a hub id. `engine_args` goes to the engine as it is and wins over every key above it.
     """
 
-    stage_id: int = field(validator=_at_least(0))
-    model: str | None = field(default=None, validator=_not_empty)
-    devices: str | None = field(default=None, validator=_not_empty)
-    num_replicas: int = field(default=1, validator=_at_least(1))
-    max_num_seqs: int | None = field(default=None, validator=_at_least(1))
-    max_model_len: int | None = field(default=None, validator=_at_least(1))
-    max_num_batched_tokens: int | None = field(default=None, validator=_at_least(1))
-    kv_cache_memory_bytes: int | None = field(default=None, validator=_at_least(1))
-    gpu_memory_utilization: float | None = field(default=None, validator=_fraction)
-    dtype: str | None = field(default=None, validator=_not_empty)
-    quantization: str | None = field(default=None, validator=_not_empty)
+    stage_id: int = field(validator=at_least(0))
+    model: str | None = field(default=None, validator=not_empty)
+    devices: str | None = field(default=None, validator=not_empty)
+    num_replicas: int = field(default=1, validator=at_least(1))
+    max_num_seqs: int | None = field(default=None, validator=at_least(1))
+    max_model_len: int | None = field(default=None, validator=at_least(1))
+    max_num_batched_tokens: int | None = field(default=None, validator=at_least(1))
+    kv_cache_memory_bytes: int | None = field(default=None, validator=at_least(1))
+    gpu_memory_utilization: float | None = field(default=None, validator=fraction)
+    dtype: str | None = field(default=None, validator=not_empty)
+    quantization: str | None = field(default=None, validator=not_empty)
     enforce_eager: bool | None = None
     trust_remote_code: bool = False
     hf_overrides: Mapping[str, Any] = Factory(dict)
@@ -107,7 +78,7 @@ class StageDeploy:
 class DeployConfig:
     """A deployment: a pipeline, how sessions of it behave, and its stages."""
 
-    pipeline: str = field(validator=_not_empty)
+    pipeline: str = field(validator=not_empty)
     session_mode: SessionMode = "turn"
     duplex_session: DuplexSessionDeploy = Factory(DuplexSessionDeploy)
     stages: tuple[StageDeploy, ...] = field(default=(), validator=_unique_stage_ids)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import attrs
@@ -19,10 +20,11 @@ from cattrs.errors import (
     IterableValidationError,
     IterableValidationNote,
 )
-from cattrs.gen import make_dict_structure_fn
+from cattrs.gen import make_dict_structure_fn, override
 
 from duplex_trio.deploy.config import DeployConfig, SessionMode, StageDeploy
 from duplex_trio.deploy.errors import DeployFault, KeyFaultError
+from duplex_trio.deploy.limits import file_key
 
 T = TypeVar("T")
 
@@ -67,8 +69,16 @@ def _mapping(value: Any, _: Any) -> dict[str, Any]:
     return dict(value)
 
 
+def _file_keys(cls: type[Any]) -> Mapping[str, str]:
+    """What a file calls each attribute of a class."""
+    return {attribute.name: file_key(attribute) for attribute in attrs.fields(cls)}
+
+
 def _attrs_factory(cls: type[T], converter: Converter) -> Callable[[Any, Any], T]:
-    build = make_dict_structure_fn(cls, converter, _cattrs_forbid_extra_keys=True)
+    renames: dict[str, Any] = {
+        name: override(rename=key) for name, key in _file_keys(cls).items() if name != key
+    }
+    build = make_dict_structure_fn(cls, converter, _cattrs_forbid_extra_keys=True, **renames)
 
     def structure(value: Any, target: Any) -> T:
         if not isinstance(value, Mapping):
@@ -115,14 +125,19 @@ def structure_deploy(data: Mapping[str, Any]) -> DeployConfig:
         raise StructureError(tuple(_faults(error, ""))) from error
 
 
-def _faults(error: BaseException, path: str) -> Iterator[DeployFault]:
+def _faults(
+    error: BaseException, path: str, keys: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[DeployFault]:
+    """The faults in an error at `path`; `keys` are those of the class that it came up in."""
     if isinstance(error, ClassValidationError | IterableValidationError):
+        inside = _file_keys(error.cl) if isinstance(error, ClassValidationError) else {}
         for inner in error.exceptions:
-            yield from _faults(inner, path + _step(inner, path))
+            yield from _faults(inner, path + _step(inner, path, inside), inside)
     elif isinstance(error, ForbiddenExtraKeysError):
         yield from _unknown_keys(error, path)
     elif isinstance(error, KeyFaultError):
-        full = f"{path}.{error.key}" if path else error.key
+        key = keys.get(error.key, error.key)
+        full = f"{path}.{key}" if path else key
         yield DeployFault(full, f"{full} {error.rule}, not {error.value!r}")
     elif isinstance(error, KeyError):
         missing = str(error.args[0])
@@ -134,18 +149,19 @@ def _faults(error: BaseException, path: str) -> Iterator[DeployFault]:
         yield DeployFault(path, f"{path}: {error}")
 
 
-def _step(error: BaseException, path: str) -> str:
+def _step(error: BaseException, path: str, keys: Mapping[str, str]) -> str:
     """Read from the notes cattrs leaves which attribute or index an error belongs to."""
     for note in getattr(error, "__notes__", ()):
         if isinstance(note, IterableValidationNote):
             return f"[{note.index}]"
         if isinstance(note, AttributeValidationNote):
-            return f".{note.name}" if path else note.name
+            key = keys.get(note.name, note.name)
+            return f".{key}" if path else key
     return ""
 
 
 def _unknown_keys(error: ForbiddenExtraKeysError, path: str) -> Iterator[DeployFault]:
-    allowed = [attribute.name for attribute in attrs.fields(error.cl)]
+    allowed = list(_file_keys(error.cl).values())
     where = path or "top level"
     for key in sorted(str(extra) for extra in error.extra_fields):
         close = get_close_matches(key, allowed, n=1)

@@ -24,6 +24,8 @@ class SessionCounters:
     commands_refused: int = 0
     discarded_audio_ms: float = 0.0
     cleanup_retries: int = 0
+    lease_resumes: int = 0
+    lease_expiries: int = 0
     first_audio_ms: list[float] = field(factory=list)
 
     def take_first_audio_ms(self) -> list[float]:

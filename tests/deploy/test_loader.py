@@ -1,5 +1,7 @@
 """Deployment files: defaults, strictness, inheritance, platforms, and faults a person can act on."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import attrs
@@ -12,6 +14,7 @@ from duplex_trio.deploy import (
     KeyFaultError,
     StageDeploy,
     bundled_deployments,
+    file_key,
     load_deploy,
     with_models,
 )
@@ -48,7 +51,7 @@ def test_the_cpu_cascade_names_the_packaged_models() -> None:
 
 
 def test_the_defaults_of_a_session_are_those_of_the_reference() -> None:
-    assert attrs.asdict(DuplexSessionDeploy()) == {
+    reference = {
         "idle_ttl_s": 300.0,
         "disconnect_grace_s": 30.0,
         "reaper_interval_s": 5.0,
@@ -61,6 +64,25 @@ def test_the_defaults_of_a_session_are_those_of_the_reference() -> None:
         "server_vad_model_path": None,
         "warmup_frames": 0,
     }
+    defaults = DuplexSessionDeploy()
+    ours = {file_key(a): getattr(defaults, a.name) for a in attrs.fields(DuplexSessionDeploy)}
+    assert ours | reference == ours
+
+
+@pytest.mark.parametrize("attribute", attrs.fields(DuplexSessionDeploy), ids=file_key)
+def test_every_limit_is_set_and_checked_by_its_key(
+    tmp_path: Path, attribute: attrs.Attribute[object]
+) -> None:
+    """A file may set each of them; what it may not be is said in the file's own words."""
+    key = file_key(attribute)
+    value: object = "silero" if key == "server_vad_model_path" else 3
+    deploy = load_deploy(write(tmp_path, f"pipeline: p\nduplex_session: {{{key}: {value}}}\n"))
+    assert getattr(deploy.duplex_session, attribute.name) == value
+    (fault,) = faults(tmp_path, f"pipeline: p\nduplex_session: {{{key}: [x]}}\n")
+    assert fault.startswith(f"duplex_session.{key} must be ")
+    if key not in ("server_vad_model_path", "warmup_frames"):
+        (fault,) = faults(tmp_path, f"pipeline: p\nduplex_session: {{{key}: -1}}\n")
+        assert fault.startswith(f"duplex_session.{key} must be ")
 
 
 def test_a_stage_the_file_does_not_mention_has_defaults(tmp_path: Path) -> None:
