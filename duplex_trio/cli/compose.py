@@ -69,5 +69,6 @@ def make_omni(pipeline: Pipeline, deploy: DeployConfig, *, instructions: str | N
         max_sessions=session.max_sessions,
         limits=session,
         instructions=instructions,
+        stage_commands_max=session.stage_commands_max,
         warm_up=session.warmup_frames >= 0,
     )

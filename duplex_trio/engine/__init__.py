@@ -3,6 +3,7 @@
 The names that serving, clients and entry points may use are here; the task tree is in `run`.
 """
 
+from duplex_trio.deploy import SessionLimits
 from duplex_trio.engine.duplex_omni_engine import DuplexOmniEngine
 from duplex_trio.engine.metrics import EngineMetrics
 from duplex_trio.engine.omni_engine_base import StageFactory
@@ -10,7 +11,6 @@ from duplex_trio.engine.run import run_duplex_engine
 from duplex_trio.session.attachment import Attachment
 from duplex_trio.session.core import SessionEnd
 from duplex_trio.session.handle import DuplexSessionHandle
-from duplex_trio.session.limits import SessionLimits
 
 __all__ = [
     "Attachment",

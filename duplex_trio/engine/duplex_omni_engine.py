@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
+from duplex_trio.deploy import SessionLimits
 from duplex_trio.engine.async_omni_engine import AsyncOmniEngine
 from duplex_trio.engine.duplex_orchestrator import DuplexOrchestrator
 from duplex_trio.engine.manager import DuplexSessionManager
 from duplex_trio.engine.metrics import EngineMetrics
 from duplex_trio.engine.omni_engine_base import StageFactory
 from duplex_trio.plugin.pipeline import Pipeline
-from duplex_trio.session.limits import SessionLimits
 from duplex_trio.stages.run import ThreadStage
 
 
@@ -22,6 +23,8 @@ class DuplexOmniEngine(AsyncOmniEngine):
         max_sessions: sessions at once.
         limits: limits of each session.
         instructions: default instructions of a session.
+        stage_commands_max: opened requests and units that may wait for one stage; two for each session by
+        default.
         stage_factory: what carries each runtime; a thread by default.
     """
 
@@ -32,8 +35,11 @@ class DuplexOmniEngine(AsyncOmniEngine):
         max_sessions: int,
         limits: SessionLimits | None = None,
         instructions: str | None = None,
-        stage_factory: StageFactory = ThreadStage,
+        stage_commands_max: int | None = None,
+        stage_factory: StageFactory | None = None,
     ) -> None:
+        if stage_factory is None:
+            stage_factory = partial(ThreadStage, command_limit=stage_commands_max or 2 * max_sessions)
         self.plugin = pipeline.build_plugin()
         vad_worker = pipeline.build_vad_worker()
         self.vad = stage_factory(vad_worker) if vad_worker is not None else None

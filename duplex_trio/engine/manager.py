@@ -9,6 +9,7 @@ from typing import Any
 import structlog
 import trio
 
+from duplex_trio.deploy import SessionLimits
 from duplex_trio.engine.metrics import EngineMetrics
 from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.protocol.duplex import RealtimeError
@@ -16,7 +17,6 @@ from duplex_trio.protocol.duplex.session import DialectName, SessionDefaults, ap
 from duplex_trio.session.attachment import Attachment
 from duplex_trio.session.counters import SessionCounters
 from duplex_trio.session.handle import DuplexSessionHandle
-from duplex_trio.session.limits import SessionLimits
 from duplex_trio.session.port import DuplexStagePort
 from duplex_trio.session.run import DuplexSessionRunner
 from duplex_trio.session.state.engine_session import DuplexEngineSession
@@ -184,6 +184,7 @@ class DuplexSessionManager:
             lease=DuplexLeaseState(limits.idle_ttl_s, limits.disconnect_grace_s, trio.current_time()),
             timeline=InputTimeline(plugin.input_sample_rate_hz, limits.pending_input_bytes_max),
             output_sample_rate_hz=plugin.output_sample_rate_hz,
+            limits=limits,
             new_id=new_id,
             conversation_id=new_id("conv_"),
             model_name=self._model_name,

@@ -35,7 +35,6 @@ from duplex_trio.protocol.duplex import (
 )
 from duplex_trio.protocol.duplex.session import DialectName
 from duplex_trio.stages.port import StageStatistics
-from duplex_trio.stages.run import ThreadStage
 
 __all__ = ["Attachment", "DuplexOmni", "DuplexSessionHandle", "EngineStatistics", "SessionEnd", "WarmUpError"]
 
@@ -85,6 +84,8 @@ class DuplexOmni(AsyncOmni):
         max_sessions: sessions at once.
         limits: limits of each session.
         instructions: default instructions of a session.
+        stage_commands_max: opened requests and units that may wait for one stage; two for each session by
+        default.
         warm_up: let the model answer once before `run` reports that it is ready.
         stage_factory: what carries each runtime; a thread by default.
     """
@@ -96,12 +97,14 @@ class DuplexOmni(AsyncOmni):
         max_sessions: int = 8,
         limits: SessionLimits | None = None,
         instructions: str | None = None,
+        stage_commands_max: int | None = None,
         warm_up: bool = True,
-        stage_factory: StageFactory = ThreadStage,
+        stage_factory: StageFactory | None = None,
     ) -> None:
         self._max_sessions = max_sessions
         self._limits = limits
         self._instructions = instructions
+        self._stage_commands_max = stage_commands_max
         self._warm_up = warm_up
         self._stage_factory = stage_factory
         super().__init__(pipeline)
@@ -112,6 +115,7 @@ class DuplexOmni(AsyncOmni):
             max_sessions=self._max_sessions,
             limits=self._limits,
             instructions=self._instructions,
+            stage_commands_max=self._stage_commands_max,
             stage_factory=self._stage_factory,
         )
         return self.duplex_engine

@@ -9,6 +9,7 @@ import structlog
 import trio
 from attrs import frozen
 
+from duplex_trio.deploy import SessionLimits
 from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.protocol.duplex import (
     DuplexEvent,
@@ -19,7 +20,6 @@ from duplex_trio.protocol.duplex import (
 )
 from duplex_trio.session.counters import SessionCounters
 from duplex_trio.session.egress import Egress
-from duplex_trio.session.limits import SessionLimits
 from duplex_trio.session.port import DuplexStagePort
 from duplex_trio.session.state.egress_queue import EgressOverflowError
 from duplex_trio.session.state.engine_session import DuplexEngineSession
@@ -33,11 +33,9 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("duplex_trio.session")
 
-GOODBYE_TIMEOUT_S = 5.0
-"""How long the last events and the close frame may take."""
-READY_COMMANDS_MAX = 16
-READY_EVENTS_MAX = 64
-"""A command makes a handful of events, so what is taken from here on still fits into the control lane."""
+CROWDED_SHARE = 0.25
+"""How full a line may be before the reader waits. A command makes a handful of events, so what is taken from
+there on still fits into the control lane."""
 
 
 @frozen
@@ -122,8 +120,12 @@ class SessionCore:
     @property
     def crowded(self) -> bool:
         """Whether so much waits for the actor or for the client that more commands would be refused soon."""
-        waiting = self.work.statistics().current_buffer_used
-        return waiting > READY_COMMANDS_MAX or self.egress.queue.control_waiting > READY_EVENTS_MAX
+        commands, events = self.work.statistics().current_buffer_used, self.egress.queue.control_waiting
+        limits = self.limits
+        return (
+            commands > CROWDED_SHARE * limits.pending_commands_max
+            or events > CROWDED_SHARE * limits.control_events_max
+        )
 
     @property
     def closing(self) -> bool:
@@ -167,7 +169,7 @@ class SessionCore:
         terminal = SessionExpired if end.expired else SessionClosed
         farewell = terminal(event_id=state.new_id("event_"), session_id=state.session_id, reason=end.reason)
         self.egress.finish(farewell)
-        self.egress_scope.deadline = self.now_s + GOODBYE_TIMEOUT_S
+        self.egress_scope.deadline = self.now_s + self.limits.goodbye_timeout_s
         self.progressed.unpark_all()
 
     def put_in_line(self, work: Work) -> None:
@@ -215,7 +217,8 @@ class SessionCore:
             self.reset_lease_deadline()
 
     def reset_lease_deadline(self) -> None:
-        """Bring forward the deadline that the lease task sleeps towards; what moves it back, it finds when it wakes.
+        """Bring forward the deadline that the lease task sleeps towards; what moves it back, it finds when it
+        wakes.
 
         Every append moves it back, and Trio's deadlines are dear to move.
         """

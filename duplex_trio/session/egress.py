@@ -1,8 +1,8 @@
 """The one task that writes to a session's client.
 
 It empties the two lanes of `EgressQueue` into the current attachment, control first, and lets media go at
-most `lead_ms` ahead of an estimated real-time player: what has not left the queue can still be taken back by
-a barge-in.
+most `media_lead_ms` ahead of an estimated real-time player: what has not left the queue can still be taken
+back by a barge-in.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from collections.abc import Callable
 import structlog
 import trio
 
+from duplex_trio.deploy import SessionLimits
 from duplex_trio.protocol.duplex import DuplexEvent
 from duplex_trio.session.attachment import Attachment
 from duplex_trio.session.state.egress_queue import EgressQueue, MediaEntry
 
 log = structlog.get_logger("duplex_trio.session")
 
-SEND_TIMEOUT_S = 5.0
-LEAD_MS = 300.0
 SHORTEST_WAIT_MS = 1.0
 """A shorter wait costs more than it gains, and one below the clock's resolution would never end."""
 
@@ -34,7 +33,7 @@ class Egress:
         on_end_marker: told when the end marker of a response is reached; all its media has been sent.
         on_lost: told when the client stopped reading or went away.
         on_progress: told when a control event has left.
-        lead_ms: how far media may run ahead of the player.
+        limits: what may wait, how far media may run ahead of the player, and how long a write may take.
     """
 
     def __init__(
@@ -46,9 +45,9 @@ class Egress:
         on_end_marker: Callable[[str], None],
         on_lost: Callable[[str], None],
         on_progress: Callable[[], object],
-        lead_ms: float = LEAD_MS,
+        limits: SessionLimits,
     ) -> None:
-        self.queue = EgressQueue()
+        self.queue = EgressQueue(limits)
         self.attachment: Attachment | None = None
         self._session_id = session_id
         self._ahead_ms = ahead_ms
@@ -56,7 +55,7 @@ class Egress:
         self._on_end_marker = on_end_marker
         self._on_lost = on_lost
         self._on_progress = on_progress
-        self._lead_ms = lead_ms
+        self._limits = limits
         self._wake = trio.Event()
         self._room = trio.lowlevel.ParkingLot()
         self._finishing = False
@@ -112,7 +111,7 @@ class Egress:
             if entry is None:
                 await self._wake.wait()
                 continue
-            wait_ms = self._ahead_ms() - self._lead_ms if entry.duration_ms > 0 else 0.0
+            wait_ms = self._ahead_ms() - self._limits.media_lead_ms if entry.duration_ms > 0 else 0.0
             if wait_ms >= SHORTEST_WAIT_MS:
                 with trio.move_on_after(wait_ms / 1000):
                     await self._wake.wait()
@@ -134,7 +133,7 @@ class Egress:
             await trio.lowlevel.checkpoint()
             return
         try:
-            with trio.fail_after(SEND_TIMEOUT_S):
+            with trio.fail_after(self._limits.send_timeout_s):
                 await attachment.send(event)
         except trio.TooSlowError:
             self._lose(attachment, "the client has not read for too long")

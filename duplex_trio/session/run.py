@@ -1,8 +1,8 @@
 """The task tree of one session.
 
-    session[id]                   run: the supervisor; nothing escapes it
-    |- egress                     the only writer to the client; shielded, so that no event is cut in the middle
-    `- tasks                      cancelled when the egress has said goodbye
+    session[id]                   run: the supervisor; nothing escapes it |- egress                     the
+    only writer to the client; shielded, so that no event is cut in the middle `- tasks
+    cancelled when the egress has said goodbye
        |- detector                voice activity, partial transcripts
        |- actor                   ordered decisions
        |- lease                   sleeps towards a deadline that activity moves
@@ -21,6 +21,7 @@ from collections.abc import Callable
 
 import trio
 
+from duplex_trio.deploy import SessionLimits
 from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.plugin.resumable import ResumableModelPlugin
 from duplex_trio.protocol.duplex import (
@@ -44,7 +45,6 @@ from duplex_trio.session.egress import Egress
 from duplex_trio.session.handle import DuplexSessionHandle
 from duplex_trio.session.idle import IdlePrompter
 from duplex_trio.session.ingress import SessionIngress
-from duplex_trio.session.limits import SessionLimits
 from duplex_trio.session.opener import TurnOpener
 from duplex_trio.session.port import DuplexStagePort
 from duplex_trio.session.state.egress_queue import MediaEntry
@@ -78,7 +78,7 @@ class DuplexSessionRunner:
             on_end_marker=self._end_marker,
             on_lost=lambda why: self.control.end(SessionEnd("disconnect")),
             on_progress=self.core.progressed.unpark_all,
-            lead_ms=limits.media_lead_ms,
+            limits=limits,
         )
         self.core.egress.attachment = attachment
         self.flow = TurnFlow(self.core, self.control)

@@ -38,16 +38,11 @@ from duplex_trio.session.epoch_request import open_epoch_request
 from duplex_trio.session.state.append_ledger import AppendReservation
 from duplex_trio.session.state.response import Response
 from duplex_trio.session.state.response_events import opening
-from duplex_trio.session.state.silence import AUTO_UNITS_MAX, SilenceBudget, SpeechClock, schedule_silence
+from duplex_trio.session.state.silence import SilenceBudget, SpeechClock, schedule_silence
 from duplex_trio.session.turn import Turn
 from duplex_trio.session.turns import TurnFlow
 from duplex_trio.stages.units import Pcm
 
-UNITS_WAITING_MAX = 8
-"""Whole units that wait for the model; more sound waits in the buffer, which the input limit bounds."""
-UNITS_UNANSWERED_MAX = 8
-"""Units that the model took and has not answered, such as while its speech waits to be played: as long as it is
-behind, sound waits in the buffer."""
 CLEANUP_REASON = "request_cleanup"
 """Why a session ends whose one request has failed: the model's memory of the conversation is gone."""
 
@@ -78,7 +73,8 @@ class UnitFlow:
         self._control = control
         self._turns = turns
         self._plugin = plugin
-        self._units, self._units_receive = trio.open_memory_channel[_Waiting](UNITS_WAITING_MAX)
+        waiting_max = core.limits.units_waiting_max
+        self._units, self._units_receive = trio.open_memory_channel[_Waiting](waiting_max)
         self._turn: Turn | None = None
         self._view: RequestView | None = None
         self._requests = 0
@@ -138,7 +134,7 @@ class UnitFlow:
                 continue
             accepted = False
             try:
-                while self._speech.unanswered >= UNITS_UNANSWERED_MAX:
+                while self._speech.unanswered >= self._core.limits.units_unanswered_max:
                     await self._answered.park()
                 accepted = await self._submit(unit, start_pump)
             finally:
@@ -216,7 +212,7 @@ class UnitFlow:
             ) from error
 
     def _offer(self) -> None:
-        while self._units.statistics().current_buffer_used < UNITS_WAITING_MAX:
+        while self._units.statistics().current_buffer_used < self._core.limits.units_waiting_max:
             reservation = self.buffer.prepare_append()
             if reservation is None and self._commit_due:
                 self._commit_due = False
@@ -349,12 +345,13 @@ class UnitFlow:
         core, state = self._core, self._core.state
         response = state.active
         owner = f"model-turn:{state.turn_id}" if response is None else f"response:{response.response_id}"
-        if self._budget.take(owner, AUTO_UNITS_MAX):
+        silent_max = core.limits.silence_units_max
+        if self._budget.take(owner, silent_max):
             unit = _Waiting(
                 pcm=np.zeros(self._plugin.unit_samples, np.float32),
                 silent_in_epoch=state.epoch,
                 due_s=due_s,
-                force_listen=self._budget.is_last(AUTO_UNITS_MAX),
+                force_listen=self._budget.is_last(silent_max),
             )
             await self._units.send(unit)
             return

@@ -14,6 +14,7 @@ from typing import Literal
 import attrs
 from attrs import define, field
 
+from duplex_trio.deploy import SessionLimits
 from duplex_trio.protocol.duplex import (
     FunctionCallItem,
     FunctionCallOutputItem,
@@ -82,12 +83,10 @@ class Conversation:
     """Items in order, found by id.
 
     Args:
-        items_max: most items held; one more is refused.
-        chars_max: most characters that the texts of clients' items may have together.
+        limits: how many items it holds, and how many characters of those that clients make.
     """
 
-    items_max: int = 10_000
-    chars_max: int = 8_000_000
+    limits: SessionLimits = field(factory=SessionLimits)
     _chars: int = 0
     _order: list[str] = field(factory=list)
     _entries: dict[str, ConversationEntry] = field(factory=dict)
@@ -116,16 +115,17 @@ class Conversation:
                 f"the conversation already has an item with id {item_id!r}",
                 param="item.id",
             )
-        if make_room and len(self._order) >= self.items_max:
+        if make_room and len(self._order) >= self.limits.conversation_items_max:
             self.delete(self._order[0])
-        if len(self._order) >= self.items_max:
-            raise RealtimeError(
-                "input_backpressure", f"the conversation holds {self.items_max} items already"
-            )
-        if self._chars + len(entry.text) > self.chars_max:
+        if len(self._order) >= self.limits.conversation_items_max:
             raise RealtimeError(
                 "input_backpressure",
-                f"the conversation would hold more than {self.chars_max} characters",
+                f"the conversation holds {self.limits.conversation_items_max} items already",
+            )
+        if self._chars + len(entry.text) > self.limits.conversation_chars_max:
+            raise RealtimeError(
+                "input_backpressure",
+                f"the conversation would hold more than {self.limits.conversation_chars_max} characters",
                 param="item.content",
             )
         index = len(self._order)

@@ -12,11 +12,8 @@ from collections import deque
 
 from attrs import define, field, frozen
 
+from duplex_trio.deploy import SessionLimits
 from duplex_trio.protocol.duplex import DuplexEvent
-
-CONTROL_EVENTS_MAX = 256
-MEDIA_MS_MAX = 2_000.0
-MEDIA_BYTES_MAX = 512 * 1024
 
 
 class EgressOverflowError(Exception):
@@ -38,6 +35,7 @@ class MediaEntry:
 class EgressQueue:
     """Both lanes of one session."""
 
+    limits: SessionLimits = field(factory=SessionLimits)
     epoch: int = 0
     media_ms: float = 0.0
     media_bytes: int = 0
@@ -50,10 +48,10 @@ class EgressQueue:
         """Queue an event ahead of all media.
 
         Raises:
-            EgressOverflowError: `CONTROL_EVENTS_MAX` events wait already.
+            EgressOverflowError: as many events as may wait do so already.
         """
-        if len(self._control) >= CONTROL_EVENTS_MAX:
-            raise EgressOverflowError(f"{CONTROL_EVENTS_MAX} events wait for the client")
+        if len(self._control) >= self.limits.control_events_max:
+            raise EgressOverflowError(f"{self.limits.control_events_max} events wait for the client")
         self._control.append(event)
         self.control_peak = max(self.control_peak, len(self._control))
 
@@ -69,7 +67,8 @@ class EgressQueue:
     @property
     def media_has_room(self) -> bool:
         """Whether a producer may put another media entry. An entry of any size fits into an empty lane."""
-        return self.media_ms < MEDIA_MS_MAX and self.media_bytes < MEDIA_BYTES_MAX
+        limits = self.limits
+        return self.media_ms < limits.media_ms_max and self.media_bytes < limits.media_bytes_max
 
     def put_media(self, entry: MediaEntry) -> bool:
         """Queue media in order; false if it is of an older epoch, and then it is dropped."""

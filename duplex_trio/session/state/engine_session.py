@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from attrs import Factory, define, field, frozen
 
+from duplex_trio.deploy import SessionLimits
 from duplex_trio.plugin.capabilities import DuplexCapabilities
 from duplex_trio.protocol.duplex import (
     DuplexEvent,
@@ -48,8 +49,6 @@ MODALITIES: Sequence[Modality] = ("text", "audio")
 TurnState = Literal[
     "idle", "user_speaking", "user_committed", "assistant_generating", "assistant_playing", "barge_in"
 ]
-ENDED_RESPONSES_MAX = 32
-"""Ended responses whose playback may still be reported, cleared or truncated."""
 ACK_SLACK_S = 2.0
 """How long after its estimated end a response without acknowledgements still counts as being played."""
 
@@ -76,6 +75,7 @@ class DuplexEngineSession:
     new_id: NewId
     conversation_id: str
     model_name: str
+    limits: SessionLimits = field(factory=SessionLimits)
     default_voice: str | None = None
     runtime_config: Mapping[str, Any] = field(factory=dict)
     state: Literal["open", "closing", "closed"] = "open"
@@ -92,7 +92,9 @@ class DuplexEngineSession:
     appends: AppendLedger = field(
         default=Factory(lambda self: AppendLedger(DuplexFence(self.session_id, 0, 0)), takes_self=True)
     )
-    conversation: Conversation = field(factory=Conversation)
+    conversation: Conversation = field(
+        default=Factory(lambda self: Conversation(self.limits), takes_self=True)
+    )
     playout: PlayoutClock = field(factory=PlayoutClock)
     _ended: OrderedDict[str, Response] = field(factory=OrderedDict)
 
@@ -299,7 +301,7 @@ class DuplexEngineSession:
             response, details, epoch=self.epoch, shown_text=shown_text, cancel_reason=cancel_reason
         )
         self._ended[response.response_id] = response
-        while len(self._ended) > ENDED_RESPONSES_MAX:
+        while len(self._ended) > self.limits.ended_responses_max:
             self._ended.popitem(last=False)
         if self.active is response:
             self.active = None
@@ -312,7 +314,10 @@ class DuplexEngineSession:
         return events
 
     def _entry_of(self, response: Response) -> ConversationEntry | None:
-        """The response's own item; a client may have deleted it, and may even have used its id for another one."""
+        """The response's own item.
+
+        A client may have deleted it, and may even have used its id for another one.
+        """
         entry = self.conversation.find(response.item_id)
         return entry if entry is not None and entry.response_id == response.response_id else None
 

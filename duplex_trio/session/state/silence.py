@@ -17,10 +17,6 @@ from collections import deque
 
 from attrs import define, field, frozen
 
-EXPLICIT_UNITS_MAX = 8
-"""Silent units for a response that the client asked for."""
-AUTO_UNITS_MAX = 64
-"""Silent units for a response that the model began by itself."""
 LATE_S_MAX = 0.025
 """How late sound may be before silence takes its place; at most a quarter of a unit."""
 

@@ -41,6 +41,7 @@ def make_session() -> MakeSession:
         patch: dict[str, Any] | None = None,
         capabilities: DuplexCapabilities | None = None,
         bytes_max: int = 1 << 20,
+        **more: Any,
     ) -> DuplexEngineSession:
         config = default_config(SessionDefaults(model="scripted", voice="tone"), dialect)
         return DuplexEngineSession(
@@ -55,6 +56,7 @@ def make_session() -> MakeSession:
             conversation_id="conv_1",
             model_name="scripted",
             default_voice="tone",
+            **more,
         )
 
     return make

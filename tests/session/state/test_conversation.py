@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from duplex_trio.deploy import SessionLimits
 from duplex_trio.protocol.duplex import (
     FunctionCallItem,
     FunctionCallOutputItem,
@@ -94,7 +95,7 @@ def test_a_refused_item_changes_nothing(
 
 def test_a_full_conversation_refuses_items() -> None:
     """One item more than the bound is `input_backpressure`; a deletion makes room."""
-    made = Conversation(items_max=2)
+    made = Conversation(SessionLimits(conversation_items_max=2))
     made.insert(said("a", "1"))
     made.insert(said("b", "2"))
     with pytest.raises(RealtimeError) as caught:
@@ -107,7 +108,7 @@ def test_a_full_conversation_refuses_items() -> None:
 
 def test_a_long_conversation_goes_on() -> None:
     """What the session itself adds pushes the oldest item out."""
-    made = Conversation(items_max=2)
+    made = Conversation(SessionLimits(conversation_items_max=2))
     for item_id in "abcd":
         made.insert(said(item_id, item_id), make_room=True)
     assert ids(made) == ["c", "d"]

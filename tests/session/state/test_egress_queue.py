@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from duplex_trio.deploy import SessionLimits
 from duplex_trio.protocol.duplex import RateLimitsUpdated
 from duplex_trio.session.state.egress_queue import (
-    CONTROL_EVENTS_MAX,
-    MEDIA_BYTES_MAX,
-    MEDIA_MS_MAX,
     EgressOverflowError,
     EgressQueue,
     MediaEntry,
 )
+
+SMALL = SessionLimits(control_events_max=3, media_ms_max=1000.0, media_bytes_max=500)
 
 
 def media(
@@ -28,7 +28,7 @@ def media(
 
 
 def queue(*entries: MediaEntry) -> EgressQueue:
-    made = EgressQueue()
+    made = EgressQueue(SMALL)
     for entry in entries:
         assert made.put_media(entry)
     return made
@@ -46,12 +46,12 @@ def test_control_events_leave_in_order_and_then_there_are_none() -> None:
 
 def test_a_full_control_lane_is_an_overflow() -> None:
     """The event beyond the bound is refused, and those before it stay."""
-    made = EgressQueue()
-    for _ in range(CONTROL_EVENTS_MAX):
+    made = EgressQueue(SMALL)
+    for _ in range(3):
         made.put_control(RateLimitsUpdated())
     with pytest.raises(EgressOverflowError):
         made.put_control(RateLimitsUpdated())
-    assert len(made) == CONTROL_EVENTS_MAX
+    assert len(made) == 3
 
 
 def test_media_leaves_in_order_and_is_counted() -> None:
@@ -70,12 +70,12 @@ def test_media_leaves_in_order_and_is_counted() -> None:
 
 def test_media_has_room_up_to_a_duration_and_a_size() -> None:
     """The lane is full by milliseconds or by bytes, whichever comes first; one entry of any size fits."""
-    assert not queue(media(duration_ms=MEDIA_MS_MAX)).media_has_room
-    assert not queue(media(size_bytes=MEDIA_BYTES_MAX)).media_has_room
-    almost = queue(media(duration_ms=MEDIA_MS_MAX - 1, size_bytes=MEDIA_BYTES_MAX - 1))
+    assert not queue(media(duration_ms=1000.0)).media_has_room
+    assert not queue(media(size_bytes=500)).media_has_room
+    almost = queue(media(duration_ms=1000.0 - 1, size_bytes=500 - 1))
     assert almost.media_has_room
     almost.pop_media()
-    assert almost.put_media(media(duration_ms=10 * MEDIA_MS_MAX))
+    assert almost.put_media(media(duration_ms=10 * 1000.0))
 
 
 def test_a_raised_epoch_drops_older_media_at_once() -> None:

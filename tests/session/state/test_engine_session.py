@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from duplex_trio.deploy import SessionLimits
 from duplex_trio.protocol.duplex import InputTextPart, MessageItem, RealtimeError, ResponseDone, Usage
 from duplex_trio.session.state.conversation import ConversationEntry
-from duplex_trio.session.state.engine_session import ENDED_RESPONSES_MAX
 
 TEXT = "abcdefghij"
 """What every response of these tests says, in one second of sound: one letter is heard every 100 ms."""
@@ -246,11 +246,11 @@ def test_a_failed_answer_keeps_what_was_heard(
 
 def test_old_responses_are_forgotten(make_session: Any, begin: Any) -> None:
     """Only the most recent ended responses can still be acknowledged; the number is bounded."""
-    session = make_session()
+    session = make_session(limits=SessionLimits(ended_responses_max=3))
     made = []
-    for _ in range(ENDED_RESPONSES_MAX + 1):
+    for _ in range(4):
         made.append(begin(session))
         session.complete_response(made[-1], 0.0)
     assert session.find_response(made[0].response_id) is None
     assert session.find_response(made[1].response_id) is made[1]
-    assert len(session.responses_newest_first()) == ENDED_RESPONSES_MAX
+    assert len(session.responses_newest_first()) == 3
