@@ -5,7 +5,7 @@ The plugin's hooks join the generic orchestrator to `DuplexStagePort`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import trio
 
@@ -19,15 +19,27 @@ from duplex_trio.stages.port import OutputSink, Stage, StageOutput, StageRequest
 
 
 class _PluginRouter(StageRouter):
-    def __init__(self, plugin: DuplexModelPlugin, view: RequestView) -> None:
+    def __init__(
+        self,
+        plugin: DuplexModelPlugin,
+        view: RequestView,
+        on_stages_free: Callable[[str], None] | None,
+    ) -> None:
         self._plugin = plugin
         self._view = view
+        self._on_stages_free = on_stages_free
 
     def forward(self, stage_id: int, output: StageOutput) -> Sequence[StageForward]:
         return self._plugin.forward(stage_id, output, self._view)
 
     def project(self, stage_id: int, output: StageOutput) -> Sequence[ModelResult]:
-        return self._plugin.project(stage_id, output, self._view)
+        results = self._plugin.project(stage_id, output, self._view)
+        if self._on_stages_free is not None and stage_id != self._view.final_stage_id:
+            text = self._plugin.release_concurrent_turn_requests(stage_id, output, self._view)
+            if text is not None:
+                tell, self._on_stages_free = self._on_stages_free, None
+                tell(text)
+        return results
 
 
 class _SessionRequest(DuplexStageRequest):
@@ -90,7 +102,7 @@ class DuplexOrchestrator(Orchestrator, DuplexStagePort):
         request = self.open_request(
             context.request_id,
             owner=fence.session_id,
-            router=_PluginRouter(self._plugin, view),
+            router=_PluginRouter(self._plugin, view, context.on_stages_free),
             final_stage_id=context.final_stage_id,
             resumable=context.resumable,
         )

@@ -13,6 +13,7 @@ _PIPELINES = {
     "scripted": "duplex_trio.models.scripted.pipeline:ScriptedPipeline",
     "scripted_lockstep": "duplex_trio.models.scripted.lockstep:LockstepPipeline",
     "scripted_native": "duplex_trio.models.scripted.native:NativePipeline",
+    "scripted_turns": "duplex_trio.models.scripted.turns:TurnsPipeline",
 }
 
 

@@ -61,6 +61,18 @@ class DuplexModelPlugin(ABC):
         """The text in an output of a `plan_partial` unit."""
         return None
 
+    def release_concurrent_turn_requests(
+        self, stage_id: int, output: StageOutput, request: RequestView
+    ) -> str | None:
+        """The whole text of the answer, once the stages that the next turn enters are done with this one.
+
+        Called for each output of a stage before the request's final one, just after `project`, while
+        `supports_concurrent_turn_requests` is declared. From the first text on the session may begin the
+        request of the next turn, which computes while this answer is still being spoken; its conversation
+        says this text.
+        """
+        return None
+
     @abstractmethod
     def forward(self, stage_id: int, output: StageOutput, request: RequestView) -> Sequence[StageForward]:
         """Units for later stages that this output makes possible, in order.

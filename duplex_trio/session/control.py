@@ -31,6 +31,9 @@ from duplex_trio.session.state.input import clear_input
 from duplex_trio.session.state.items import ack_playback
 from duplex_trio.session.state.response import Response
 
+_CUT_THE_ANSWER_ONLY: frozenset[CancelReason] = frozenset({"client_cancelled", "output_audio_buffer_clear"})
+"""Reasons that end the answer in progress and leave standing what the user said behind it."""
+
 
 class SessionControl:
     """The control transitions of one session."""
@@ -48,6 +51,8 @@ class SessionControl:
             first: events to send before those of the cancellation.
         """
         core, state = self._core, self._core.state
+        if reason not in _CUT_THE_ANSWER_ONLY:
+            self._discard_upcoming()
         started_s = core.now_s
         response = state.active
         cancellation = state.cancel(reason, started_s)
@@ -62,14 +67,15 @@ class SessionControl:
         core.emit([*first, *cancellation.events])
         if core.epoch_scope is not None:
             core.epoch_scope.cancel()
-        owed = [turn for turn in core.transcribing.values() if turn.epoch < cancellation.epoch]
-        for turn in owed if reason != "session_closed" else ():
-            core.transcribe_again(turn)
         core.counters.barge_ins += reason in ("turn_detected", "barge_in")
         core.counters.responses_cancelled += response is not None
         if response is not None:
             core.log_done(response, "cancelled", reason=reason)
         core.log.debug("epoch.raised", reason=reason, epoch=cancellation.epoch)
+        core.begin_upcoming()
+        owed = [turn for turn in core.transcribing.values() if turn.epoch < cancellation.epoch]
+        for turn in owed if reason != "session_closed" else ():
+            core.transcribe_again(turn)
 
     def discard_prepared(self) -> None:
         """Throw away the turn that was prepared ahead of the end of speech, if there is one."""
@@ -77,6 +83,11 @@ class SessionControl:
         if turn is not None:
             turn.discard()
             self._core.counters.speculations_discarded += 1
+
+    def _discard_upcoming(self) -> None:
+        turn, self._core.upcoming = self._core.upcoming, None
+        if turn is not None:
+            turn.discard()
 
     def speech_over_response(self, *, interrupt: bool) -> None:
         """The user began to speak while a response is in progress or still being played."""
@@ -195,6 +206,7 @@ class SessionControl:
         core.log.warning(
             "response.failed", response_id=response.response_id, code=error.code, message=error.message
         )
+        core.begin_upcoming()
 
     def close(self, command: CloseSession) -> None:
         """`session.close`."""
@@ -209,6 +221,7 @@ class SessionControl:
         core, state = self._core, self._core.state
         if core.end is not None:
             return
+        self._discard_upcoming()
         if state.active is not None:
             self.fail_response(state.active, error)
         else:

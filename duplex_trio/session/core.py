@@ -62,11 +62,15 @@ class SessionCore:
         turns: turns on their way to the stages.
         live_turns: turns whose stage request is not released, by request id.
         prepared: the turn that was prepared ahead of the end of speech.
+        upcoming: the committed turn whose answer follows the response in progress and may be computed
+        meanwhile.
         command_seq: number of the last client command.
         asked: how much of the work in line asks for a response.
         speaking: the turn that the latest response belongs to.
         transcribing: turns that owe the transcript of a committed user item, by item id.
         on_prepared_transcript: told what was said in a turn that was prepared ahead.
+        on_stages_free: told of a turn whose request left the stages that the next turn enters.
+        begin_upcoming: begins the response of `upcoming`, if there is one, now that none is in progress.
         transcribe_again: makes the transcript of a turn that was cancelled before it had one.
         disarm_idle: told of everything for which a silent user need not be prompted.
         cancel_floor: commands below it asked for responses that were cancelled before they began.
@@ -93,9 +97,12 @@ class SessionCore:
         self.turns = TurnQueue(limits.pending_turns_max)
         self.live_turns: dict[str, Turn] = {}
         self.prepared: Turn | None = None
+        self.upcoming: Turn | None = None
         self.speaking: Turn | None = None
         self.transcribing: dict[str, Turn] = {}
         self.on_prepared_transcript: Callable[[str], None] = _ignore
+        self.on_stages_free: Callable[[Turn], None] = _ignore
+        self.begin_upcoming: Callable[[], None] = lambda: None
         self.transcribe_again: Callable[[Turn], None] = _ignore
         self.disarm_idle: Callable[[], None] = lambda: None
         self.command_seq = 0

@@ -52,7 +52,7 @@ class TurnOpener:
         if state.active is not None or core.prepared is not None:
             return
         turn = self.new_turn(pcm=state.timeline.read(begin, end))
-        turn.speculative = True
+        turn.speculative = turn.in_line = True
         try:
             core.turns.put_nowait(turn)
         except trio.WouldBlock:
@@ -69,6 +69,8 @@ class TurnOpener:
             seq: the place of what asked for it among the client's commands.
         """
         if respond and self._core.state.active is not None:
+            if self._hold(turn):
+                return
             self._core.respond_when_done = True
             respond = False
         if respond:
@@ -102,7 +104,7 @@ class TurnOpener:
             self._flow.publish_transcript(turn)
         if seq < core.cancel_floor:
             self._control.cancel("client_cancelled")
-        elif not turn.speculative:
+        elif not turn.in_line:
             self._enqueue(turn)
 
     def transcribe(self, turn: Turn) -> None:
@@ -120,17 +122,62 @@ class TurnOpener:
     def response_ended(self) -> None:
         """Answer what was said during a response that is done now."""
         core = self._core
+        self.begin_upcoming()
         if core.respond_when_done and core.state.active is None:
             core.respond_when_done = False
             self.answer(self.new_turn(), None, core.command_seq + 1)
 
     def expect_transcript(self, turn: Turn) -> None:
         """From here on the turn owes the transcript of its item, if it has sound."""
-        if turn.item_id is not None and turn.pcm is not None:
+        if turn.item_id is not None and turn.pcm is not None and not turn.told:
             self._core.transcribing[turn.item_id] = turn
+
+    # ------------------------------------------------------------------ while another answer is spoken
+
+    def _hold(self, turn: Turn) -> bool:
+        """Let a turn be the next one to be answered, if the model can work on it while it still speaks.
+
+        One turn at a time, in order of their commits: what comes behind it waits for the end of its answer.
+        """
+        core, speaking = self._core, self._core.speaking
+        if (
+            not core.state.capabilities.supports_concurrent_turn_requests
+            or core.upcoming is not None
+            or core.respond_when_done
+            or turn.in_line
+            or speaking is None
+            or speaking.response is not core.state.active
+        ):
+            return False
+        core.upcoming = turn
+        self.expect_transcript(turn)
+        self.stages_free(speaking)
+        return True
+
+    def stages_free(self, turn: Turn) -> None:
+        """A turn's request may have left the stages that the next turn enters: if so, that enters them."""
+        core = self._core
+        upcoming = core.upcoming
+        if upcoming is None or upcoming.in_line or core.speaking is not turn or turn.answer_text is None:
+            return
+        self._enqueue(upcoming)
+
+    def begin_upcoming(self) -> None:
+        """Begin the response of the turn that was held while another one was in progress, if there is one."""
+        core = self._core
+        turn, core.upcoming = core.upcoming, None
+        if turn is None:
+            return
+        if turn.epoch != core.state.epoch:
+            # Its request ended with the epoch. If its words are known they are in the conversation.
+            turn = self.new_turn() if turn.told else self.new_turn(pcm=turn.pcm, item_id=turn.item_id)
+        self.answer(turn, None, core.command_seq + 1)
+        if turn.failure is not None and turn.response is not None:
+            self._control.fail_response(turn.response, turn.failure)
 
     def _enqueue(self, turn: Turn) -> None:
         core = self._core
+        turn.in_line = True
         try:
             core.turns.put_nowait(turn)
         except trio.WouldBlock:

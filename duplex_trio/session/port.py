@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import trio
@@ -20,6 +20,8 @@ class StageRequestContext:
     """Who asks for a stage request, and what for.
 
     `state` is the plugin's own of the request. A `resumable` request stays open across the model's turns.
+    `on_stages_free` is told the text of the answer when the next turn may enter the stages; see
+    `DuplexModelPlugin.release_concurrent_turn_requests`. It must not raise.
     """
 
     request_id: str
@@ -27,6 +29,7 @@ class StageRequestContext:
     final_stage_id: int
     state: Any
     resumable: bool = False
+    on_stages_free: Callable[[str], None] | None = None
 
 
 class DuplexStageRequest(ABC):

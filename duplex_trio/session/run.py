@@ -92,6 +92,8 @@ class DuplexSessionRunner:
         self.idle = IdlePrompter(self.core, lambda: self.detector.scored)
         self.core.disarm_idle = self.idle.disarm
         self.core.transcribe_again = opener.transcribe_again
+        self.core.on_stages_free = opener.stages_free
+        self.core.begin_upcoming = opener.begin_upcoming
         self.core.on_prepared_transcript = self.detector.note_prepared_transcript
         self.handle = DuplexSessionHandle(
             self.core, self.control, SessionDispatch(self.core, self.control, ingress, self.detector)

@@ -29,11 +29,13 @@ class Turn:
 
     A turn may be *held*: it computes, but what it says stays inside until `released` is set. A turn prepared
     ahead of the end of the user's speech is held until the user really has finished; if the user goes on it
-    is discarded.
+    is discarded. One that was committed while another answer is being spoken is held until that is over.
 
     `pcm` is the user's sound, None for a turn that answers the conversation as it stands. `item_id` is the
-    user item whose transcript the turn makes. `respond` is false when only that is wanted.
-    `awaits` are user items said before the turn whose transcripts it needs.
+    user item whose transcript the turn makes. `respond` is false when only that is wanted. `awaits` are user
+    items said before the turn whose transcripts it needs. `in_line` says that the appender has it or has had
+    it, `told` that the client knows what became of its transcript. `answer_text` is the whole answer, known
+    once the stages that the next turn enters are free of this one.
     """
 
     turn_id: int
@@ -50,6 +52,9 @@ class Turn:
     failure: RealtimeError | None = None
     request: DuplexStageRequest | None = None
     speculative: bool = False
+    in_line: bool = False
+    told: bool = False
+    answer_text: str | None = None
     discarded: bool = False
     timing: TurnTiming = field(factory=TurnTiming)
     scope: trio.CancelScope = field(factory=trio.CancelScope)

@@ -9,6 +9,7 @@ happens.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import trio
 
@@ -106,6 +107,9 @@ class TurnFlow:
                 fence=fence,
                 final_stage_id=plan.final_stage_id,
                 state=plan.state,
+                on_stages_free=partial(self._stages_free, turn)
+                if core.state.capabilities.supports_concurrent_turn_requests
+                else None,
             )
         )
         turn.request = request
@@ -135,7 +139,7 @@ class TurnFlow:
         if limit is None:
             limit = config.max_output_tokens
         conversation = state.conversation.messages(
-            without=turn.item_id, last=core.limits.history_messages_max
+            before=turn.item_id, last=core.limits.history_messages_max, spoken=self._being_spoken()
         )
         if options is not None and options.input is not None:
             conversation = state.conversation.messages_of(options.input)
@@ -158,6 +162,17 @@ class TurnFlow:
             runtime_config=state.runtime_config,
         )
 
+    def _being_spoken(self) -> dict[str, str]:
+        """What the model is told about an answer that is still being spoken: all of it, if that is known."""
+        speaking, active = self._core.speaking, self._core.state.active
+        if active is None or speaking is None or speaking.response is not active:
+            return {}
+        return {} if speaking.answer_text is None else {active.item_id: speaking.answer_text}
+
+    def _stages_free(self, turn: Turn, text: str) -> None:
+        turn.answer_text = text
+        self._core.on_stages_free(turn)
+
     def fail(self, turn: Turn, error: RealtimeError) -> None:
         """A turn failed: tell the client through its response and its user item."""
         core = self._core
@@ -167,6 +182,7 @@ class TurnFlow:
             self._control.discard_prepared()
         if turn.item_id is not None and self._owes_transcript(turn):
             del core.transcribing[turn.item_id]
+            turn.told = True
             core.emit(transcript_failed(core.state, turn.item_id, error))
             core.transcripts_settled.unpark_all()
         if turn.response is not None:
@@ -251,6 +267,7 @@ class TurnFlow:
         if turn.item_id is None or turn.transcript is None or not self._owes_transcript(turn):
             return
         del core.transcribing[turn.item_id]
+        turn.told = True
         core.emit(transcript_completed(core.state, turn.item_id, turn.transcript, turn.transcript_duration_s))
         core.transcripts_settled.unpark_all()
 

@@ -8,6 +8,7 @@ from trio.testing import MockClock
 from duplex_trio.models.scripted.lockstep import LockstepPipeline
 from duplex_trio.models.scripted.native import NativePipeline
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
+from duplex_trio.models.scripted.turns import TurnsPipeline
 from duplex_trio.testing.conformance import ConformanceCheck, conformance_checks
 
 
@@ -26,4 +27,10 @@ async def test_a_model_that_owns_its_turns(autojump_clock: MockClock, check: Con
 @pytest.mark.parametrize("check", conformance_checks(LockstepPipeline), ids=str)
 async def test_a_model_in_lockstep(autojump_clock: MockClock, check: ConformanceCheck) -> None:
     """Frames of 80 ms, each answered, and a turn that never ends."""
+    await check.run()
+
+
+@pytest.mark.parametrize("check", conformance_checks(TurnsPipeline), ids=str)
+async def test_a_model_that_thinks_ahead(autojump_clock: MockClock, check: ConformanceCheck) -> None:
+    """Two stages, one request a turn, the next one while it speaks."""
     await check.run()

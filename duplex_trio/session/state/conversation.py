@@ -8,7 +8,8 @@ truncated.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal
 
 import attrs
@@ -29,6 +30,7 @@ from duplex_trio.protocol.duplex import (
 )
 from duplex_trio.stages.units import ChatMessage
 
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 ROOT = "root"
 """`previous_item_id` that means the front of the conversation."""
 
@@ -203,19 +205,27 @@ class Conversation:
         self._pending.discard(item_id)
         return entry
 
-    def messages(self, *, without: str | None = None, last: int = 1_000) -> list[ChatMessage]:
+    def messages(
+        self, *, before: str | None = None, last: int = 1_000, spoken: Mapping[str, str] = _NOTHING
+    ) -> list[ChatMessage]:
         """What the model is told, in order; items without text are left out.
 
         Args:
-            without: id of an item to leave out, such as the one that is being answered.
+            before: id of the item that is being answered: it and what came behind it are left out.
+            spoken: whole texts of items that are still being spoken, by id.
             last: most messages to return, counted from the end, so that a long conversation costs no more
             than a short one.
         """
         result: list[ChatMessage] = []
+        behind = before in self._entries
         for item_id in reversed(self._order):
+            if behind:
+                behind = item_id != before
+                continue
             entry = self._entries[item_id]
-            if item_id != without and entry.text:
-                result.append(ChatMessage(role=_role(entry.item), content=entry.text))
+            text = spoken.get(item_id, entry.text)
+            if text:
+                result.append(ChatMessage(role=_role(entry.item), content=text))
             if len(result) >= last:
                 break
         result.reverse()

@@ -135,10 +135,19 @@ def test_the_model_is_told_texts_with_their_roles() -> None:
 
 
 def test_the_model_is_told_the_last_messages() -> None:
-    """A bound keeps the end of the conversation; an item that is being answered can be left out."""
+    """A bound keeps the end of the conversation; what came before an item can be asked for."""
     made = conversation(*(said(f"i{n}", str(n)) for n in range(10)))
     assert [message.content for message in made.messages(last=3)] == ["7", "8", "9"]
-    assert [message.content for message in made.messages(without="i8", last=2)] == ["7", "9"]
+    assert [message.content for message in made.messages(before="i8", last=2)] == ["6", "7"]
+    assert [message.content for message in made.messages(before="gone", last=2)] == ["8", "9"]
+
+
+def test_what_is_still_being_spoken_can_be_told_whole() -> None:
+    """Also where nothing of it has been heard yet."""
+    made = conversation(said("i0", "hello"), said("i1", ""), said("i2", "and?"))
+    told = made.messages(before="i2", spoken={"i1": "all of it"})
+    assert [message.content for message in told] == ["hello", "all of it"]
+    assert [message.content for message in made.messages()] == ["hello", "and?"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,145 @@
+"""A scripted model that answers whole turns and thinks about the next one while it still speaks.
+
+Two stages: the mind hears a turn and writes its answer, the voice speaks it, word by word. Once the answer is
+written the mind is free, and the next turn may enter it although the voice is busy for a long time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import define, field
+
+from duplex_trio.deploy.config import DeployConfig
+from duplex_trio.models.scripted.mind import MindStep, MindTurn, MindWorker
+from duplex_trio.models.scripted.script import Script
+from duplex_trio.models.scripted.workers import ASR_RATE_HZ, TTS_RATE_HZ, EnergyVad, ScriptedTts
+from duplex_trio.plugin.capabilities import DuplexCapabilities
+from duplex_trio.plugin.pipeline import Pipeline, StageSpec
+from duplex_trio.plugin.plugin import DuplexModelPlugin
+from duplex_trio.plugin.requests import RequestView, StageForward, TurnInput, TurnPlan
+from duplex_trio.plugin.results import (
+    ListenResult,
+    ModelResult,
+    SpeechResult,
+    TextResult,
+    TurnEnd,
+    UserTranscript,
+)
+from duplex_trio.stages.port import StageOutput
+from duplex_trio.stages.units import Clause, SpeechChunk
+from duplex_trio.stages.worker import StageWorker
+
+MIND, VOICE = 0, 1
+
+
+@define(eq=False)
+class TurnsRequest:
+    """What the plugin keeps of one request."""
+
+    turn: TurnInput
+    words: list[str] = field(factory=list)
+
+
+class TurnsPlugin(DuplexModelPlugin):
+    """The scripted model as a plugin."""
+
+    plugin_id = "scripted_turns"
+    input_sample_rate_hz = ASR_RATE_HZ
+    output_sample_rate_hz = TTS_RATE_HZ
+    default_voice = "tone"
+    voices = ("tone",)
+
+    def capabilities(self, max_sessions: int) -> DuplexCapabilities:
+        """Turns, spoken and written, the next one while it speaks."""
+        return DuplexCapabilities(
+            supports_concurrent_turn_requests=True,
+            supports_text_only_turn=True,
+            supports_multi_session=max_sessions > 1,
+        )
+
+    def plan_turn(self, turn: TurnInput) -> TurnPlan:
+        """To the mind, and from there to the voice if the answer is to be heard."""
+        unit = MindTurn(pcm=turn.pcm, messages=turn.conversation, respond=turn.respond)
+        speaks = turn.respond and "audio" in turn.modalities
+        return TurnPlan(
+            entry=StageForward(stage_id=MIND, unit=unit, final=True),
+            final_stage_id=VOICE if speaks else MIND,
+            state=TurnsRequest(turn),
+        )
+
+    def release_concurrent_turn_requests(
+        self, stage_id: int, output: StageOutput, request: RequestView
+    ) -> str | None:
+        """With the last word of the answer."""
+        step: MindStep = output.data
+        return " ".join(_state_of(request).words) if step.last else None
+
+    def forward(self, stage_id: int, output: StageOutput, request: RequestView) -> Sequence[StageForward]:
+        """Each word as it is written."""
+        step: MindStep = output.data
+        if step.heard is not None:
+            return ()
+        return [StageForward(stage_id=VOICE, unit=Clause(text=step.word), final=step.last)]
+
+    def project(self, stage_id: int, output: StageOutput, request: RequestView) -> Sequence[ModelResult]:
+        """What was heard, then words or their sound, then the end."""
+        state = _state_of(request)
+        results: list[ModelResult] = []
+        match output.data:
+            case MindStep(heard=str(text)):
+                duration_s = len(state.turn.pcm) / ASR_RATE_HZ if state.turn.pcm is not None else 0.0
+                results.append(UserTranscript(text=text, audio_duration_s=duration_s))
+                if not text:
+                    results.append(ListenResult(reason="silence_or_noise", model_listen=False))
+            case MindStep(word=word, last=last):
+                state.words.append(word)
+                if request.final_stage_id == MIND:
+                    results.append(TextResult(text=word if last else f"{word} "))
+            case SpeechChunk(pcm=pcm, sample_rate_hz=rate, text=text):
+                if len(pcm):
+                    results.append(SpeechResult(pcm=pcm, sample_rate_hz=rate, text=text))
+        if output.finished and stage_id == request.final_stage_id and state.words:
+            results.append(TurnEnd(output_tokens=len(state.words)))
+        return results
+
+
+class TurnsPipeline(Pipeline):
+    """A mind and a voice.
+
+    Args:
+        deploy: unused; the script is the deployment.
+        script: what is heard and said.
+    """
+
+    name = "scripted_turns"
+    stages = (
+        StageSpec(stage_id=MIND, name="mind"),
+        StageSpec(stage_id=VOICE, name="tts", input_sources=(MIND,), window=4),
+    )
+
+    def __init__(self, deploy: DeployConfig | None = None, *, script: Script | None = None) -> None:
+        self.script = script or Script()
+
+    def model_name(self) -> str:
+        """The served name."""
+        return "scripted_turns"
+
+    def build_worker(self, stage_id: int) -> StageWorker:
+        """Make one stage."""
+        return MindWorker(self.script) if stage_id == MIND else ScriptedTts(self.script)
+
+    def build_plugin(self) -> TurnsPlugin:
+        """The plugin."""
+        return TurnsPlugin()
+
+    def build_vad_worker(self) -> StageWorker:
+        """Voice activity by loudness."""
+        return EnergyVad()
+
+
+def _state_of(request: RequestView) -> TurnsRequest:
+    state: Any = request.state
+    assert isinstance(state, TurnsRequest)
+    return state
