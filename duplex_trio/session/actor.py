@@ -96,9 +96,6 @@ class SessionActor:
 
     def _perform_command(self, work: CommandWork) -> None:
         core, state = self._core, self._core.state
-        if isinstance(work.command, CreateItem | DeleteItem | TruncateItem | UpdateSession):
-            # An answer that was prepared before does not know of it.
-            self._control.discard_prepared()
         match work.command:
             case Commit() as command:
                 self._commit(command, work)
@@ -122,21 +119,27 @@ class SessionActor:
                 )
             case other:
                 raise AssertionError(f"{type(other).__name__} is handled as it arrives")
+        if isinstance(work.command, CreateItem | DeleteItem | TruncateItem | UpdateSession):
+            # An answer that was prepared before does not know of it.
+            self._control.discard_prepared()
 
     def _commit(self, command: Commit, work: CommandWork) -> None:
         core, state = self._core, self._core.state
         if work.seq < core.input_floor:
             return
+        committed = commit_audio(
+            state,
+            state.timeline.start,
+            work.audio_end,
+            empty=command.is_speech is False and core.units is None,
+            untold=core.units is not None,
+        )
         self._control.discard_prepared()
         core.disarm_idle()
+        core.emit(committed.events)
         if core.units is not None:
-            core.emit(commit_audio(state, state.timeline.start, work.audio_end, untold=True).events)
             core.units.commit()
             return
-        committed = commit_audio(
-            state, state.timeline.start, work.audio_end, empty=command.is_speech is False
-        )
-        core.emit(committed.events)
         if command.is_speech is False:
             self._listen("silence_or_noise")
             return
@@ -159,6 +162,7 @@ class SessionActor:
         if options.input is not None:
             # Looked up again when the turn begins; here so that an unknown reference begins nothing.
             state.conversation.messages_of(options.input)
+        state.refuse_second_response()
         self._opener.answer(self._opener.new_turn(options=options), options, seq)
 
     def _create_item(self, command: CreateItem) -> None:

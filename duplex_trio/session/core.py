@@ -179,12 +179,20 @@ class SessionCore:
         self.egress_scope.deadline = self.now_s + self.limits.goodbye_timeout_s
         self.progressed.unpark_all()
 
-    def put_in_line(self, work: Work) -> None:
-        """Give work to the actor.
+    def require_room_in_line(self) -> None:
+        """Refuse a command that the actor has no room for, before anything is done about it.
 
         Raises:
-            trio.WouldBlock: too much waits already.
+            RealtimeError: `input_backpressure`.
         """
+        waiting = self.work.statistics()
+        if waiting.current_buffer_used >= waiting.max_buffer_size:
+            raise RealtimeError(
+                "input_backpressure", f"{self.limits.pending_commands_max} commands are waiting already"
+            )
+
+    def put_in_line(self, work: Work) -> None:
+        """Give work to the actor, for which there is room."""
         self.work.send_nowait(work)
         self.asked += work.asks
 

@@ -7,8 +7,6 @@ the actor's channel.
 
 from __future__ import annotations
 
-import trio
-
 from duplex_trio.protocol.duplex import (
     AckPlayback,
     AppendAudio,
@@ -82,14 +80,10 @@ class SessionDispatch:
 
     def _put_in_line(self, command: DuplexCommand, seq: int) -> None:
         core = self._core
+        core.require_room_in_line()
         if isinstance(command, Commit):
             self._ingress.flush()
-        work = CommandWork(command=command, seq=seq, audio_end=core.state.timeline.end)
-        try:
-            core.put_in_line(work)
-        except trio.WouldBlock:
-            raise RealtimeError(
-                "input_backpressure", f"{core.limits.pending_commands_max} commands are waiting already"
-            ) from None
-        if isinstance(command, Commit):
+        timeline = core.state.timeline
+        core.put_in_line(CommandWork(command=command, seq=seq, audio_end=timeline.end))
+        if isinstance(command, Commit) and timeline.end > timeline.committed:
             self._detector.restart()

@@ -38,7 +38,14 @@ class SessionIngress:
             raise RealtimeError("invalid_input_modality", "the model takes no video", param="video_frames")
         if not command.audio:
             raise RealtimeError("invalid_input_modality", "the append holds no audio", param="audio")
-        pcm = self._decoder_for(command).feed(command.audio)
+        decoder = self._decoder_for(command)
+        samples = decoder.samples_of(len(command.audio))
+        core.state.timeline.require_room(samples)
+        if core.units is not None:
+            core.units.require_room(samples)
+        pcm = decoder.feed(command.audio)
+        # Nothing is refused from here on, and nothing was changed before.
+        self._decoder = decoder
         if core.units is not None:
             core.units.feed(pcm)
         core.state.timeline.append(pcm, core.now_s)
@@ -52,7 +59,7 @@ class SessionIngress:
             if len(tail):
                 if self._core.units is not None:
                     self._core.units.feed(tail)
-                self._core.state.timeline.append(tail, self._core.now_s, tail=True)
+                self._core.state.timeline.append(tail, self._core.now_s)
 
     def drop(self) -> None:
         """Sound up to here is dropped, what the resampler still holds with it."""
@@ -73,6 +80,6 @@ class SessionIngress:
                 current=declared,
                 duplex_names=self._core.state.dialect == "duplex",
             )
-        if self._decoder is None or not self._decoder.matches(declared):
-            self._decoder = AudioInputDecoder(declared, self._core.plugin.input_sample_rate_hz)
-        return self._decoder
+        if self._decoder is not None and self._decoder.matches(declared):
+            return self._decoder
+        return AudioInputDecoder(declared, self._core.plugin.input_sample_rate_hz)

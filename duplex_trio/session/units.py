@@ -36,6 +36,7 @@ from duplex_trio.session.control import SessionControl
 from duplex_trio.session.core import SessionCore, SessionEnd
 from duplex_trio.session.epoch_request import open_epoch_request
 from duplex_trio.session.state.append_ledger import AppendReservation
+from duplex_trio.session.state.input_timeline import BYTES_PER_SAMPLE
 from duplex_trio.session.state.response import Response
 from duplex_trio.session.state.response_events import opening
 from duplex_trio.session.state.silence import SilenceBudget, SpeechClock, schedule_silence
@@ -87,19 +88,22 @@ class UnitFlow:
 
     # ------------------------------------------------------------------ called as things happen
 
-    def feed(self, pcm: Pcm) -> None:
-        """Take sound.
+    def require_room(self, samples: int) -> None:
+        """Refuse sound for which there is no room, before anything is done with it.
 
         Raises:
-            RealtimeError: `input_backpressure` when too much waits already; nothing is taken then.
+            RealtimeError: `input_backpressure` when too much waits already.
         """
         limit = self._core.limits.pending_input_bytes_max
-        if self.buffer.pending_bytes + pcm.nbytes > limit:
+        if self.buffer.pending_bytes + samples * BYTES_PER_SAMPLE > limit:
             raise RealtimeError(
                 "input_backpressure",
                 f"{self.buffer.pending_bytes} bytes of audio wait for the model; the limit is {limit}",
                 param="audio",
             )
+
+    def feed(self, pcm: Pcm) -> None:
+        """Take sound, for which there is room; the last milliseconds of a resampler are taken in any case."""
         self.buffer.append(pcm)
         self._offer()
 

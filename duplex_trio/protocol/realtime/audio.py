@@ -7,6 +7,8 @@ are `formats.py`'s.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 import soxr
@@ -97,6 +99,13 @@ class AudioInputDecoder:
         """Tell whether this decoder decodes `format`; how the client spelled it does not matter."""
         mine = self.format
         return (mine.encoding, mine.sample_rate_hz) == (format.encoding, format.sample_rate_hz)
+
+    def samples_of(self, n_bytes: int) -> int:
+        """How many samples at the target rate so many more bytes come to, the last milliseconds included
+        that the resampler will hold back.
+        """
+        whole = (len(self._partial) + n_bytes) // self.format.bytes_per_sample
+        return math.ceil(whole * self.target_rate_hz / self.format.sample_rate_hz)
 
     def feed(self, data: bytes) -> Pcm:
         """Decode appended bytes and return the samples ready at the target rate, possibly none.

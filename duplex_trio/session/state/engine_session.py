@@ -121,11 +121,7 @@ class DuplexEngineSession:
         Raises:
             RealtimeError: `conversation_already_has_active_response`.
         """
-        if self.active is not None:
-            raise RealtimeError(
-                "conversation_already_has_active_response",
-                f"response {self.active.response_id} is still in progress; cancel it or wait for response.done",
-            )
+        self.refuse_second_response()
         response_id = f"resp-{self.session_id}-{self.epoch}-{self.new_id('')[:8]}"
         outside = options is not None and options.conversation == "none"
         modalities = self.response_modalities(options)
@@ -156,6 +152,18 @@ class DuplexEngineSession:
         self.active = response
         self.turn_state = "assistant_generating"
         return response
+
+    def refuse_second_response(self) -> None:
+        """There is one active response at a time.
+
+        Raises:
+            RealtimeError: `conversation_already_has_active_response`.
+        """
+        if self.active is not None:
+            raise RealtimeError(
+                "conversation_already_has_active_response",
+                f"response {self.active.response_id} is still in progress; cancel it or wait for response.done",
+            )
 
     def response_modalities(self, options: ResponseCreateOptions | None) -> tuple[Modality, ...]:
         """The modalities of a response: its own, else the session's."""

@@ -26,7 +26,7 @@ class InputTimeline:
 
     Args:
         sample_rate_hz: rate of the samples.
-        bytes_max: most bytes held (float32); an append that would exceed it is refused.
+        bytes_max: most bytes held (float32); see `require_room`.
 
     Attributes:
         start: position of the first sample held.
@@ -42,26 +42,26 @@ class InputTimeline:
     _chunks: deque[Pcm] = field(factory=deque)
     _arrivals: deque[tuple[int, float]] = field(factory=deque)
 
-    def append(self, pcm: Pcm, now_s: float, *, tail: bool = False) -> None:
-        """Add sound at the end.
-
-        Args:
-            pcm: the sound.
-            now_s: when it arrived.
-            tail: it is the rest of sound that was taken before, such as the last milliseconds that a
-                resampler held, and is taken in any case.
+    def require_room(self, samples: int) -> None:
+        """Refuse sound that the line cannot hold, before anything is done with it.
 
         Raises:
-            RealtimeError: `input_backpressure` when the line would hold more than `bytes_max`; nothing is
-            added then.
+            RealtimeError: `input_backpressure` when the line would hold more than `bytes_max`.
         """
         held = (self.end - self.start) * BYTES_PER_SAMPLE
-        if held + pcm.nbytes > self.bytes_max and not tail:
+        if held + samples * BYTES_PER_SAMPLE > self.bytes_max:
             raise RealtimeError(
                 code="input_backpressure",
                 message=f"{held} bytes of uncommitted audio are buffered; the limit is {self.bytes_max}",
                 param="audio",
             )
+
+    def append(self, pcm: Pcm, now_s: float) -> None:
+        """Add sound at the end, which arrived now.
+
+        It is taken in any case: what may be refused is refused by `require_room`, and the last milliseconds
+        that a resampler held were admitted with the sound that they belong to.
+        """
         if not len(pcm):
             return
         self._chunks.append(pcm)

@@ -81,9 +81,10 @@ def test_a_full_line_refuses_sound_and_stays_as_it_was() -> None:
     """An append beyond the bound is refused as `input_backpressure` naming `audio`; nothing of it is kept."""
     timeline = line(100, bytes_max=120 * BYTES_PER_SAMPLE)
     with pytest.raises(RealtimeError) as caught:
-        timeline.append(ramp(0, 21), 5.0)
+        timeline.require_room(21)
     assert (caught.value.code, caught.value.param) == ("input_backpressure", "audio")
     assert (timeline.start, timeline.end, timeline.held_bytes) == (0, 100, 400)
+    timeline.require_room(20)
     timeline.append(ramp(100, 120), 5.0)
     assert timeline.end == 120
 
@@ -91,7 +92,7 @@ def test_a_full_line_refuses_sound_and_stays_as_it_was() -> None:
 def test_the_rest_of_taken_sound_always_fits() -> None:
     """What a resampler held back is taken even by a full line, for its sound was admitted before."""
     timeline = line(100, bytes_max=100 * BYTES_PER_SAMPLE)
-    timeline.append(ramp(100, 110), 5.0, tail=True)
+    timeline.append(ramp(100, 110), 5.0)
     assert timeline.end == 110
 
 
