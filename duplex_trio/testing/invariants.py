@@ -121,9 +121,9 @@ def _check_conversation(conversation: Conversation) -> None:
     )
     held = sum(entry.held_chars for entry in entries)
     _hold(conversation._chars == held, f"{conversation._chars} characters counted, {held} held")
-    _hold(
-        held <= conversation.chars_max and len(ids) <= conversation.items_max, "the conversation is bounded"
-    )
+    limits = conversation.limits
+    _hold(held <= limits.conversation_chars_max, f"{held} characters are held")
+    _hold(len(ids) <= limits.conversation_items_max, f"{len(ids)} items are held")
     for entry in conversation.unanswered():
         mine = isinstance(entry.item, FunctionCallOutputItem) or (
             isinstance(entry.item, MessageItem) and entry.item.role == "user"

@@ -60,7 +60,8 @@ from duplex_trio.testing.invariants import check_session, core_of
 from duplex_trio.testing.snapshots import differences, snapshot
 
 LONG = "alpha bravo charlie delta echo foxtrot golf hotel india juliet kilo lima. " * 5
-MAY_CHANGE = (".counters.commands_refused", ".command_seq", ".queue.control_peak")
+TOLD = ("['media'].control_peak", "['media']._control", "['core'].egress")
+MAY_CHANGE = (*TOLD, "['core'].counters.commands_refused", "['core'].command_seq")
 """A command that came has a number, and its refusal is counted and told. It is no sign of life."""
 PATCH = {"instructions": "Be kind.", "extra_body": {"knob": 1}}
 BY_HAND = PATCH | {"turn_detection": None}
@@ -124,40 +125,10 @@ async def lively(
 
 def picture(talker: Talker) -> dict[str, Any]:
     """All of a session that a command can change."""
-    core = core_of(talker.handle)
-    parts: dict[str, object] = {
-        "state": core.state,
-        "counters": core.counters,
-        "queue": core.egress.queue,
-        "live": {request_id: turn.timing for request_id, turn in core.live_turns.items()},
-        "buffer": core.units.buffer if core.units is not None else None,
-    }
-    dispatch = talker.handle._dispatch
-    parts |= {
-        "decoder": dispatch._ingress._decoder,
-        "endpointer": dispatch._detector._endpointer,
-        "generation": dispatch._detector._generation,
-    }
-    seen: dict[str, Any] = {}
-    for name, part in parts.items():
-        seen |= {f".{name}{place}": value for place, value in snapshot(part).items()}
-    names = (
-        "prepared",
-        "speaking",
-        "command_seq",
-        "asked",
-        "cancel_floor",
-        "input_floor",
-        "respond_when_done",
-        "end",
-    )
-    for name in names:
-        seen |= {f".{name}": getattr(core, name)}
-    seen[".scope"] = core.epoch_scope
-    seen[".line"] = core.work.statistics().current_buffer_used
-    seen[".turns"] = core.turns.statistics().current_buffer_used
-    seen[".transcribing"] = dict(core.transcribing)
-    return seen
+    core, dispatch = core_of(talker.handle), talker.handle._dispatch
+    queue = core.egress.queue
+    parts = {"media": queue, "core": core, "ingress": dispatch._ingress, "detector": dispatch._detector}
+    return snapshot(parts) | {"line": core.work.statistics().current_buffer_used}
 
 
 async def refused(talker: Talker, command: DuplexCommand) -> tuple[str, str | None]:
@@ -479,7 +450,7 @@ async def test_a_command_too_many(autojump_clock: MockClock, last: DuplexCommand
         talker.send(*(RetrieveItem(item_id="a") for _ in range(5)))
         before = picture(talker)
         talker.send(last)
-        changes = differences(before, picture(talker), ignoring=(*MAY_CHANGE, ".queue"))
+        changes = differences(before, picture(talker), ignoring=MAY_CHANGE)
         assert not changes, "\n".join(changes)
         await wait_all_tasks_blocked()
         assert talker.heard.of(ErrorEvent)[-1].error.code == "input_backpressure"
