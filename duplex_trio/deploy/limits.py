@@ -70,7 +70,7 @@ class SessionLimits:
     # ------------------------------------------------------------------ stages
 
     unit_timeout_s: float = field(default=10.0, validator=positive)
-    """How long a stage may take to accept a unit."""
+    """How long a stage may take to accept a unit, and the model to prepare for a session, a turn or a unit."""
     cleanup_timeout_s: float = field(default=5.0, validator=positive)
     """How long one attempt to release a stage request may take."""
     units_waiting_max: int = field(default=8, validator=positive)

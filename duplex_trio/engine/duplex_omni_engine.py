@@ -11,6 +11,7 @@ from duplex_trio.engine.duplex_orchestrator import DuplexOrchestrator
 from duplex_trio.engine.manager import DuplexSessionManager
 from duplex_trio.engine.metrics import EngineMetrics
 from duplex_trio.engine.omni_engine_base import StageFactory
+from duplex_trio.plugin.checks import check_plugin
 from duplex_trio.plugin.pipeline import Pipeline
 from duplex_trio.stages.run import ThreadStage
 
@@ -41,6 +42,7 @@ class DuplexOmniEngine(AsyncOmniEngine):
         if stage_factory is None:
             stage_factory = partial(ThreadStage, command_limit=stage_commands_max or 2 * max_sessions)
         self.plugin = pipeline.build_plugin()
+        check_plugin(self.plugin, max_sessions)
         vad_worker = pipeline.build_vad_worker()
         self.vad = stage_factory(vad_worker) if vad_worker is not None else None
         super().__init__(pipeline, stage_factory=stage_factory)

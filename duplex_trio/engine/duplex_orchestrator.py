@@ -98,6 +98,7 @@ class DuplexOrchestrator(Orchestrator, DuplexStagePort):
             turn_id=fence.turn_id,
             final_stage_id=context.final_stage_id,
             state=context.state,
+            session_state=context.session_state,
         )
         request = self.open_request(
             context.request_id,

@@ -17,12 +17,12 @@ from duplex_trio.protocol.duplex.session import DialectName, SessionDefaults, ap
 from duplex_trio.session.attachment import Attachment
 from duplex_trio.session.counters import SessionCounters
 from duplex_trio.session.handle import DuplexSessionHandle
+from duplex_trio.session.model_config import new_model_state, opened_runtime_config
 from duplex_trio.session.port import DuplexStagePort
 from duplex_trio.session.run import DuplexSessionRunner
 from duplex_trio.session.state.engine_session import DuplexEngineSession
 from duplex_trio.session.state.input_timeline import InputTimeline
 from duplex_trio.session.state.lease import DuplexLeaseState
-from duplex_trio.session.update import checked_runtime_config
 
 log = structlog.get_logger("duplex_trio.engine")
 
@@ -65,14 +65,15 @@ class DuplexSessionManager:
         self._instructions = instructions
         self._metrics = metrics
         self._sessions: dict[str, DuplexSessionHandle] = {}
+        self._opening = 0
         self._draining = False
         self._nursery: trio.Nursery | None = None
         self._gone = trio.lowlevel.ParkingLot()
 
     @property
     def count(self) -> int:
-        """Sessions that hold a slot."""
-        return len(self._sessions)
+        """Sessions that hold a slot, those that are still being opened included."""
+        return len(self._sessions) + self._opening
 
     def live_counters(self) -> list[SessionCounters]:
         """The counters of the sessions that hold a slot."""
@@ -99,21 +100,22 @@ class DuplexSessionManager:
             patch: the client's session object.
 
         Raises:
-            RealtimeError: `resource_exhausted`, or what is wrong with `patch`.
+            RealtimeError: `resource_exhausted`, `timeout` when the model took too long to prepare for it, or
+                what is wrong with `patch`.
         """
-        if self._nursery is None or self._draining:
-            raise RealtimeError("resource_exhausted", "the server takes no new sessions", retryable=True)
-        if self.count >= self._max_sessions:
-            raise RealtimeError(
-                "resource_exhausted", f"all {self._max_sessions} sessions are in use", retryable=True
-            )
-        state = self._new_state(dialect, model, patch or {})
+        self._nursery_for_one_more()
+        self._opening += 1
+        try:
+            state = await self._new_state(dialect, model, patch or {})
+        finally:
+            self._opening -= 1
+        nursery = self._nursery_for_one_more()
         runner = DuplexSessionRunner(
             state, plugin=self._plugin, port=self._port, limits=self._limits, attachment=attachment
         )
         # It holds its slot from here, also while it starts, until `_carry` gives it back.
         self._sessions[state.session_id] = runner.handle
-        handle: DuplexSessionHandle = await self._nursery.start(self._carry, runner)
+        handle: DuplexSessionHandle = await nursery.start(self._carry, runner)
         return handle
 
     def get_session(self, session_id: str) -> DuplexSessionHandle:
@@ -163,7 +165,16 @@ class DuplexSessionManager:
         while self._sessions:
             await self._gone.park()
 
-    def _new_state(
+    def _nursery_for_one_more(self) -> trio.Nursery:
+        if self._nursery is None or self._draining:
+            raise RealtimeError("resource_exhausted", "the server takes no new sessions", retryable=True)
+        if self.count >= self._max_sessions:
+            raise RealtimeError(
+                "resource_exhausted", f"all {self._max_sessions} sessions are in use", retryable=True
+            )
+        return self._nursery
+
+    async def _new_state(
         self, dialect: DialectName, model: str | None, patch: Mapping[str, Any]
     ) -> DuplexEngineSession:
         plugin, limits = self._plugin, self._limits
@@ -174,8 +185,16 @@ class DuplexSessionManager:
             instructions=self._instructions,
             silence_duration_ms=plugin.default_silence_duration_ms,
             owns_turns=capabilities.supports_model_native_turn_policy,
+            private_extra_body_keys=plugin.private_runtime_config_keys,
         )
         config = apply_patch(default_config(defaults, dialect), patch, dialect=dialect)
+        try:
+            with trio.fail_after(limits.unit_timeout_s):
+                runtime_config = await opened_runtime_config(plugin, config, self._model_name)
+        except trio.TooSlowError:
+            raise RealtimeError(
+                "timeout", "the model took too long to prepare for the session", retryable=True
+            ) from None
         return DuplexEngineSession(
             session_id=new_id("duplex-"),
             dialect=dialect,
@@ -189,5 +208,6 @@ class DuplexSessionManager:
             conversation_id=new_id("conv_"),
             model_name=self._model_name,
             default_voice=plugin.default_voice,
-            runtime_config=checked_runtime_config(plugin, config),
+            runtime_config=runtime_config,
+            model_state=new_model_state(plugin),
         )

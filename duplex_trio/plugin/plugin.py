@@ -15,12 +15,17 @@ from typing import Any
 from duplex_trio.plugin.capabilities import DuplexCapabilities
 from duplex_trio.plugin.requests import RequestView, StageForward, TurnInput, TurnPlan
 from duplex_trio.plugin.results import ModelResult
+from duplex_trio.protocol.duplex.session import DuplexSessionConfig
 from duplex_trio.stages.port import StageOutput
 from duplex_trio.stages.units import Pcm
 
 
 class DuplexModelPlugin(ABC):
-    """Contract between the engine and one model."""
+    """Contract between the engine and one model.
+
+    `private_runtime_config_keys` are keys of `extra_body` that a client may not set. A model that
+    `requires_ref_audio` speaks only in sessions that were opened with a reference recording.
+    """
 
     plugin_id: str
     input_sample_rate_hz: int = 16_000
@@ -28,6 +33,8 @@ class DuplexModelPlugin(ABC):
     default_voice: str | None = None
     voices: Sequence[str] = ()
     default_silence_duration_ms: int = 500
+    private_runtime_config_keys: frozenset[str] = frozenset()
+    requires_ref_audio: bool = False
 
     @abstractmethod
     def capabilities(self, max_sessions: int) -> DuplexCapabilities:
@@ -41,9 +48,50 @@ class DuplexModelPlugin(ABC):
         """
         return
 
-    def runtime_config(self, extra_body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The server-owned configuration of a session, made at open and at every accepted update."""
+    async def prepare_runtime_config(self, config: DuplexSessionConfig, model_name: str) -> Mapping[str, Any]:
+        """The server-owned configuration of a session, made while it opens; it holds its slot meanwhile.
+
+        May take its time, such as to read the reference recording. The session never changes what it gets,
+        and neither may the plugin: a change is a new mapping out of one of the hooks named
+        `runtime_config_...`.
+
+        Args:
+            config: the client's configuration.
+            model_name: the served model.
+
+        Raises:
+            ValueError: told to the client with the code `invalid_duplex_runtime_config`.
+            RealtimeError: told with its own code.
+        """
         return {}
+
+    def runtime_config_for_update(
+        self, config: DuplexSessionConfig, current: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """The configuration after a `session.update`, from the client's new one and what it was.
+
+        Raises:
+            ValueError: the update is refused with `invalid_duplex_runtime_config`.
+            RealtimeError: it is refused with its own code.
+        """
+        return current
+
+    def check_session(self, config: DuplexSessionConfig, runtime_config: Mapping[str, Any]) -> None:
+        """Try whether requests can be made of both configurations, before either is adopted.
+
+        Raises:
+            ValueError: the opening or the update is refused with `invalid_duplex_runtime_config`.
+            RealtimeError: it is refused with its own code.
+        """
+        return
+
+    def create_session_state(self) -> Any:
+        """What the model remembers of one session, made as it opens and owned by it.
+
+        Found as `session_state` in `TurnInput`, `EpochInput` and `RequestView`. Keep it bounded. Two requests
+        of one session may be live at once where turns are prepared ahead or overlap.
+        """
+        return None
 
     @abstractmethod
     def plan_turn(self, turn: TurnInput) -> TurnPlan:

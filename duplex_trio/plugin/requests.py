@@ -16,7 +16,7 @@ class TurnInput:
 
     `pcm` is the user's sound at the plugin's input rate, or None for a turn that answers the conversation as
     it stands. `conversation` is the history before this input, heard text only. `respond` is false when only
-    the user's transcript is wanted.
+    the user's transcript is wanted. `session_state` is what `DuplexModelPlugin.create_session_state` made.
     """
 
     pcm: Pcm | None
@@ -32,6 +32,7 @@ class TurnInput:
     tool_choice: Any = None
     respond: bool = True
     runtime_config: Mapping[str, Any] = Factory(dict)
+    session_state: Any = None
 
 
 @frozen(kw_only=True)
@@ -58,7 +59,10 @@ class TurnPlan:
 
 @frozen(kw_only=True)
 class RequestView:
-    """One live request, as shown to a plugin's hooks. `state` is what `TurnPlan.state` was."""
+    """One live request, as shown to a plugin's hooks.
+
+    `state` is what `TurnPlan.state` was, `session_state` what `DuplexModelPlugin.create_session_state` made.
+    """
 
     request_id: str
     session_id: str
@@ -66,3 +70,4 @@ class RequestView:
     turn_id: int
     final_stage_id: int
     state: Any
+    session_state: Any = None

@@ -23,7 +23,8 @@ from duplex_trio.stages.units import ChatMessage, Pcm
 class EpochInput:
     """What a model is told when the request of an epoch begins.
 
-    `conversation` is the history, heard text only.
+    `conversation` is the history, heard text only; `session_state` is what
+    `DuplexModelPlugin.create_session_state` made.
     """
 
     conversation: Sequence[ChatMessage]
@@ -34,6 +35,7 @@ class EpochInput:
     temperature: float | None = None
     max_output_tokens: int | None = None
     runtime_config: Mapping[str, Any] = Factory(dict)
+    session_state: Any = None
 
 
 @frozen(eq=False, kw_only=True)
@@ -43,6 +45,7 @@ class UnitInput:
     `seq` counts the accepted units of the epoch from 1, `turn_seq` those of the model turn `turn_id`.
     `silence` marks a unit that the session made because the user sent nothing; `force_listen` asks the model
     to stop speaking; `final` marks the last unit before a commit, padded with silence.
+    `runtime_config` is the session's as the unit is planned: it may have changed since the request began.
     """
 
     pcm: Pcm
@@ -52,6 +55,7 @@ class UnitInput:
     silence: bool = False
     force_listen: bool = False
     final: bool = False
+    runtime_config: Mapping[str, Any] = Factory(dict)
 
 
 class ResumableModelPlugin(DuplexModelPlugin):

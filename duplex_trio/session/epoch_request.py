@@ -35,6 +35,7 @@ def open_epoch_request(
         temperature=config.temperature,
         max_output_tokens=config.max_output_tokens,
         runtime_config=state.runtime_config,
+        session_state=state.model_state,
     )
     role = "stage0" if number == 1 else f"stage0-{number}"
     turn = Turn(
@@ -51,6 +52,7 @@ def open_epoch_request(
         turn_id=state.turn_id,
         final_stage_id=core.port.stage_count - 1,
         state=plugin.begin_request(epoch),
+        session_state=state.model_state,
     )
     turn.request = core.port.ensure_request(
         StageRequestContext(
@@ -58,6 +60,7 @@ def open_epoch_request(
             fence=DuplexFence(state.session_id, state.epoch, state.turn_id),
             final_stage_id=view.final_stage_id,
             state=view.state,
+            session_state=view.session_state,
             resumable=True,
         )
     )

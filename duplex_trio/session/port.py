@@ -19,15 +19,16 @@ from duplex_trio.stages.port import OutputSink, StageStream
 class StageRequestContext:
     """Who asks for a stage request, and what for.
 
-    `state` is the plugin's own of the request. A `resumable` request stays open across the model's turns.
-    `on_stages_free` is told the text of the answer when the next turn may enter the stages; see
-    `DuplexModelPlugin.release_concurrent_turn_requests`. It must not raise.
+    `state` is the plugin's own of the request, `session_state` its own of the session. A `resumable` request
+    stays open across the model's turns. `on_stages_free` is told the text of the answer when the next turn
+    may enter the stages; see `DuplexModelPlugin.release_concurrent_turn_requests`. It must not raise.
     """
 
     request_id: str
     fence: DuplexFence
     final_stage_id: int
     state: Any
+    session_state: Any = None
     resumable: bool = False
     on_stages_free: Callable[[str], None] | None = None
 

@@ -107,6 +107,7 @@ class TurnFlow:
                 fence=fence,
                 final_stage_id=plan.final_stage_id,
                 state=plan.state,
+                session_state=core.state.model_state,
                 on_stages_free=partial(self._stages_free, turn)
                 if core.state.capabilities.supports_concurrent_turn_requests
                 else None,
@@ -160,6 +161,7 @@ class TurnFlow:
             language=language if isinstance(language, str) else None,
             respond=turn.respond,
             runtime_config=state.runtime_config,
+            session_state=state.model_state,
         )
 
     def _being_spoken(self) -> dict[str, str]:

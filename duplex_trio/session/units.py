@@ -204,6 +204,7 @@ class UnitFlow:
                     silence=unit.silent_in_epoch is not None,
                     force_listen=unit.force_listen,
                     final=unit.final,
+                    runtime_config=self._core.state.runtime_config,
                 ),
                 self._view,
             )

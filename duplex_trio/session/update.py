@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import attrs
 
-from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.protocol.duplex import (
     DuplexEvent,
     RealtimeError,
@@ -23,6 +22,7 @@ from duplex_trio.protocol.duplex.session import (
     render_session,
 )
 from duplex_trio.session.core import SessionCore
+from duplex_trio.session.model_config import check_ref_audio, updated_runtime_config
 from duplex_trio.session.state.engine_session import DuplexEngineSession
 from duplex_trio.session.state.items import seed_user_text
 
@@ -47,21 +47,6 @@ def session_object(state: DuplexEngineSession) -> dict[str, Any]:
     if last is not None:
         shown = attrs.evolve(shown, playback=attrs.asdict(last.playback()))
     return render_session(state.config, dialect=state.dialect, state=shown)
-
-
-def checked_runtime_config(plugin: DuplexModelPlugin, config: DuplexSessionConfig) -> Mapping[str, Any]:
-    """The model's own configuration of a session, made of the client's knobs.
-
-    Raises:
-        RealtimeError: `invalid_duplex_runtime_config`; a ValueError of the plugin counts as that.
-    """
-    try:
-        plugin.validate_client_extra_body(config.extra_body)
-        return plugin.runtime_config(config.extra_body)
-    except ValueError as error:
-        raise RealtimeError(
-            "invalid_duplex_runtime_config", str(error), param="session.extra_body"
-        ) from error
 
 
 class SessionUpdater:
@@ -89,7 +74,7 @@ class SessionUpdater:
         config = apply_patch(before, command.patch, dialect=state.dialect, locked=self._locks())
         config = self._with_served_model(before, config)
         self.check_voice(config.voice, "session.audio.output.voice")
-        runtime_config = self._runtime_config(config)
+        runtime_config = updated_runtime_config(self._core.plugin, config, state.runtime_config)
         seeded: list[DuplexEvent] = []
         if config.initial_user_text != before.initial_user_text:
             seeded = seed_user_text(state, config.initial_user_text)
@@ -105,9 +90,12 @@ class SessionUpdater:
         """Refuse overrides that this model cannot honour.
 
         Raises:
-            RealtimeError: `unsupported_native_response_options`, `invalid_value` or
+            RealtimeError: `unsupported_native_response_options`, `invalid_value`, `ref_audio_required` or
             `unsupported_audio_format`.
         """
+        core = self._core
+        modalities = core.state.response_modalities(options)
+        check_ref_audio(core.plugin, core.state.config, modalities, "response.output_modalities")
         self.check_voice(options.voice, "response.audio.output.voice")
         if options.speed is not None and not MIN_SPEED <= options.speed <= MAX_SPEED:
             raise RealtimeError(
@@ -136,9 +124,6 @@ class SessionUpdater:
             self._core.log.info(
                 "voice.unknown", voice=voice, param=param, speaks_as=self._core.plugin.default_voice
             )
-
-    def _runtime_config(self, config: DuplexSessionConfig) -> Mapping[str, Any]:
-        return checked_runtime_config(self._core.plugin, config)
 
     def _with_served_model(
         self, before: DuplexSessionConfig, config: DuplexSessionConfig

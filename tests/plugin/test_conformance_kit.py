@@ -161,7 +161,7 @@ FAULTS: dict[str, tuple[Callable[[], Pipeline], str]] = {
     "no id": (lambda: Changed(plugin_id=""), "its_plugin_is_whole"),
     "no rate": (lambda: Changed(input_sample_rate_hz=0), "its_plugin_is_whole"),
     "unknown voice": (lambda: Changed(default_voice="nobody"), "its_plugin_is_whole"),
-    "wrong period": (lockstep(Boasting), "its_capabilities_agree"),
+    "wrong period": (lockstep(Boasting), "its_plugin_is_whole"),
     "lossy buffer": (lockstep(LeakingPlugin), "its_buffer_gives_back_what_was_not_taken"),
     "counting hook": (lockstep(Counting), "its_hooks_are_pure"),
     "changing plan": (ForgetfulPipeline, "its_hooks_are_pure"),

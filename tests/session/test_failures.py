@@ -29,7 +29,6 @@ from duplex_trio.protocol.duplex import (
     ResponseDone,
     ResponseOutputAudioDelta,
     SessionClosed,
-    UpdateSession,
 )
 from duplex_trio.stages.port import StageOutput
 from duplex_trio.stages.units import ChatPrompt, Pcm
@@ -220,11 +219,6 @@ class _Plugin(CascadePlugin):
             raise ValueError("no projection")
         return super().project(stage_id, output, request)
 
-    def runtime_config(self, extra_body: Mapping[str, Any]) -> Mapping[str, Any]:
-        if extra_body.get("crash"):
-            raise RuntimeError("a bug")
-        return super().runtime_config(extra_body)
-
 
 @pytest.mark.parametrize("fault", ["forward_fails", "project_fails"])
 async def test_a_hook_that_raises_fails_its_request(autojump_clock: MockClock, fault: str) -> None:
@@ -259,7 +253,8 @@ async def test_a_crash_ends_its_own_session_only(autojump_clock: MockClock) -> N
         for talker in (broken, *others):
             talker.write("one two three four five six seven eight")
         await broken.heard.nth(ResponseOutputAudioDelta, 1)
-        broken.send(UpdateSession(patch={"extra_body": {"crash": True}}))
+        broken.handle._core.state.capabilities = None  # type: ignore[assignment]
+        broken.send(CreateResponse())
         assert await broken.heard.wait_closed() == (1011, "internal_error")
         (error,) = broken.heard.of(ErrorEvent)
         assert (error.error.code, error.error.type) == ("internal_error", "server_error")

@@ -32,7 +32,7 @@ from duplex_trio.protocol.duplex import (
     SessionUpdated,
     UpdateSession,
 )
-from duplex_trio.protocol.duplex.session import DialectName
+from duplex_trio.protocol.duplex.session import DialectName, DuplexSessionConfig
 from duplex_trio.testing import Talker, conversation
 
 
@@ -255,15 +255,20 @@ class _Choosy(ScriptedPipeline):
 
 
 class _ChoosyPlugin(CascadePlugin):
-    def runtime_config(self, extra_body: Mapping[str, Any]) -> Mapping[str, Any]:
-        depth = extra_body.get("depth", 1)
+    async def prepare_runtime_config(self, config: DuplexSessionConfig, model_name: str) -> Mapping[str, Any]:
+        return self.runtime_config_for_update(config, {})
+
+    def runtime_config_for_update(
+        self, config: DuplexSessionConfig, current: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        depth = config.extra_body.get("depth", 1)
         if not isinstance(depth, int):
             raise ValueError("depth is a number")  # noqa: TRY004  what a plugin may raise
         if depth not in (1, 2, 3):
             raise RealtimeError(
                 "invalid_duplex_runtime_config", "depth is 1, 2 or 3", param="session.extra_body.depth"
             )
-        return {"depth": depth}
+        return {**current, "depth": depth}
 
 
 async def test_a_models_knobs_are_checked_by_the_model(autojump_clock: MockClock) -> None:

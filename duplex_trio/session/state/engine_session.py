@@ -78,6 +78,7 @@ class DuplexEngineSession:
     limits: SessionLimits = field(factory=SessionLimits)
     default_voice: str | None = None
     runtime_config: Mapping[str, Any] = field(factory=dict)
+    model_state: Any = None
     state: Literal["open", "closing", "closed"] = "open"
     turn_state: TurnState = "idle"
     epoch: int = 0

@@ -14,6 +14,7 @@ from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.plugin.requests import RequestView, StageForward, TurnInput, TurnPlan
 from duplex_trio.plugin.results import ModelResult
 from duplex_trio.plugin.resumable import EpochInput, ResumableModelPlugin, UnitInput
+from duplex_trio.protocol.duplex.session import DuplexSessionConfig
 from duplex_trio.stages.port import StageFailed, StageOutput, StageRequest
 from duplex_trio.stages.units import Pcm
 from duplex_trio.stages.worker import StageWorker, WorkerContext
@@ -55,6 +56,8 @@ class _Heard(DuplexModelPlugin):
         self.default_voice = inner.default_voice
         self.voices = inner.voices
         self.default_silence_duration_ms = inner.default_silence_duration_ms
+        self.private_runtime_config_keys = inner.private_runtime_config_keys
+        self.requires_ref_audio = inner.requires_ref_audio
 
     def capabilities(self, max_sessions: int) -> DuplexCapabilities:
         return self.inner.capabilities(max_sessions)
@@ -62,8 +65,24 @@ class _Heard(DuplexModelPlugin):
     def validate_client_extra_body(self, extra_body: Mapping[str, Any]) -> None:
         self.inner.validate_client_extra_body(extra_body)
 
-    def runtime_config(self, extra_body: Mapping[str, Any]) -> Mapping[str, Any]:
-        return self.inner.runtime_config(extra_body)
+    async def prepare_runtime_config(self, config: DuplexSessionConfig, model_name: str) -> Mapping[str, Any]:
+        return await self.inner.prepare_runtime_config(config, model_name)
+
+    def runtime_config_for_update(
+        self, config: DuplexSessionConfig, current: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        return self.inner.runtime_config_for_update(config, current)
+
+    def check_session(self, config: DuplexSessionConfig, runtime_config: Mapping[str, Any]) -> None:
+        self.inner.check_session(config, runtime_config)
+
+    def create_session_state(self) -> Any:
+        return self.inner.create_session_state()
+
+    def release_concurrent_turn_requests(
+        self, stage_id: int, output: StageOutput, request: RequestView
+    ) -> str | None:
+        return self.inner.release_concurrent_turn_requests(stage_id, output, request)
 
     def plan_turn(self, turn: TurnInput) -> TurnPlan:
         plan = self.inner.plan_turn(turn)

@@ -1,0 +1,101 @@
+"""What the model makes of a session's configuration, when it opens and when it changes.
+
+The steps are the same both times: its knobs are checked, then what it needs, then it makes its own
+configuration of them and tries the whole. A refusal changes nothing; what a hook breaks of is a refusal too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import structlog
+
+from duplex_trio.plugin.plugin import DuplexModelPlugin
+from duplex_trio.protocol.duplex import RealtimeError
+from duplex_trio.protocol.duplex.session import DuplexSessionConfig
+
+log = structlog.get_logger("duplex_trio.session")
+
+
+async def opened_runtime_config(
+    plugin: DuplexModelPlugin, config: DuplexSessionConfig, model_name: str
+) -> Mapping[str, Any]:
+    """The model's configuration of a session that opens.
+
+    Raises:
+        RealtimeError: `invalid_duplex_runtime_config` (a ValueError of the plugin counts as that),
+            `ref_audio_required`, another code of the plugin's, or `internal_error` when a hook broke.
+    """
+    with _refusals():
+        _check(plugin, config)
+        runtime_config = await plugin.prepare_runtime_config(config, model_name)
+        plugin.check_session(config, runtime_config)
+        return runtime_config
+
+
+def updated_runtime_config(
+    plugin: DuplexModelPlugin, config: DuplexSessionConfig, current: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """The model's configuration of a session that changes; `current` is what it was.
+
+    Raises:
+        RealtimeError: as `opened_runtime_config`.
+    """
+    with _refusals():
+        _check(plugin, config)
+        runtime_config = plugin.runtime_config_for_update(config, current)
+        plugin.check_session(config, runtime_config)
+        return runtime_config
+
+
+def new_model_state(plugin: DuplexModelPlugin) -> Any:
+    """What the model remembers of a session that opens.
+
+    Raises:
+        RealtimeError: as `opened_runtime_config`.
+    """
+    with _refusals():
+        return plugin.create_session_state()
+
+
+def check_ref_audio(
+    plugin: DuplexModelPlugin, config: DuplexSessionConfig, modalities: Collection[str], param: str
+) -> None:
+    """Refuse sound from a model that has no voice to speak in.
+
+    Args:
+        plugin: the model.
+        config: the session's configuration.
+        modalities: what is asked for.
+        param: the field to name.
+
+    Raises:
+        RealtimeError: `ref_audio_required`.
+    """
+    if plugin.requires_ref_audio and "audio" in modalities and not config.ref_audio:
+        raise RealtimeError(
+            "ref_audio_required", "the model speaks with the voice of a reference recording only", param=param
+        )
+
+
+def _check(plugin: DuplexModelPlugin, config: DuplexSessionConfig) -> None:
+    plugin.validate_client_extra_body(config.extra_body)
+    check_ref_audio(plugin, config, config.output_modalities, "session.ref_audio")
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    try:
+        yield
+    except RealtimeError:
+        raise
+    except ValueError as error:
+        raise RealtimeError(
+            "invalid_duplex_runtime_config", str(error), param="session.extra_body"
+        ) from error
+    except Exception as error:
+        # A hook of the model must end neither the session that changes nor the connection that opens one.
+        log.exception("session.hook_failed")
+        raise RealtimeError("internal_error", f"the model's hook failed: {error}") from error
