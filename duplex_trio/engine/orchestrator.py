@@ -17,9 +17,17 @@ from collections.abc import Sequence
 import structlog
 import trio
 
+from duplex_trio.engine.stage_figures import StageFigures
 from duplex_trio.plugin.pipeline import StageSpec
 from duplex_trio.plugin.requests import StageForward
-from duplex_trio.plugin.results import DeliveredOutput, ListenResult, ModelFailure, ModelResult, TurnEnd
+from duplex_trio.plugin.results import (
+    DeliveredOutput,
+    ListenResult,
+    ModelFailure,
+    ModelResult,
+    StageSnapshot,
+    TurnEnd,
+)
 from duplex_trio.stages.port import (
     UNLIMITED,
     OutputSink,
@@ -74,11 +82,12 @@ class PipelineRequest:
         self.request_id = request_id
         self.owner = owner
         self.final_stage_id = final_stage_id
-        self.stage_metrics: dict[str, dict[str, float]] = {}
         self._stages = stages
         self._specs = specs
         self._router = router
         self._streams: dict[int, StageStream] = {}
+        self._figures: dict[int, StageFigures] = {}
+        self._snapshots: list[StageSnapshot] = []
         self._send, self._receive = trio.open_memory_channel[DeliveredOutput](math.inf)
         self._over = False
         self._started_s = trio.current_time()
@@ -99,7 +108,7 @@ class PipelineRequest:
         Raises:
             trio.BrokenResourceError: the stage is gone or the request is over.
         """
-        await self._stream(forward).submit(forward.unit, final=forward.final)
+        await self._stream_for(forward).submit(forward.unit, final=forward.final)
 
     def consumed(self, delivered: DeliveredOutput) -> None:
         """Say that a delivered output is used up, which lets its stage go on."""
@@ -123,7 +132,8 @@ class PipelineRequest:
         if isinstance(output, StageFailed):
             self._deliver(stage_id, [ModelFailure(code=output.code, message=output.message)])
             return
-        self._note_metrics(stage_id, output)
+        figures = self._figures[stage_id].output(output, trio.current_time())
+        self._snapshots.append(StageSnapshot(str(stage_id), figures))
         try:
             results = list(self._router.project(stage_id, output))
             if stage_id != self.final_stage_id:
@@ -149,13 +159,14 @@ class PipelineRequest:
         if not results:
             self._streams[stage_id].consumed()
             return
+        snapshots, self._snapshots = tuple(self._snapshots), []
         self._send.send_nowait(
             DeliveredOutput(
                 request_id=self.request_id,
                 stage_id=stage_id,
                 results=tuple(results),
                 finished=ended,
-                stage_metrics={key: dict(value) for key, value in self.stage_metrics.items()},
+                snapshots=snapshots,
             )
         )
         if ended:
@@ -171,9 +182,10 @@ class PipelineRequest:
 
     def _forward_all(self, forwards: Sequence[StageForward]) -> None:
         for forward in forwards:
-            self._stream(forward).submit_nowait(forward.unit, final=forward.final)
+            self._stream_for(forward).submit_nowait(forward.unit, final=forward.final)
 
-    def _stream(self, forward: StageForward) -> StageStream:
+    def _stream_for(self, forward: StageForward) -> StageStream:
+        """The request on the stage that a unit goes to, opened if it is the first."""
         stream = self._streams.get(forward.stage_id)
         if stream is None:
             if self._over:
@@ -186,19 +198,14 @@ class PipelineRequest:
                 window=self._specs[forward.stage_id].window if final else UNLIMITED,
                 resumable=self.resumable,
             )
-            self.stage_metrics[str(forward.stage_id)] = {"first_input_ms": self._elapsed_ms()}
+            self._figures[forward.stage_id] = StageFigures(self._specs[forward.stage_id].name)
+            if not self.resumable:
+                entered = {"first_input_ms": (trio.current_time() - self._started_s) * 1000}
+                self._snapshots.append(StageSnapshot(str(forward.stage_id), entered))
             sink = _StageSink(self, forward.stage_id)
             stream = self._streams[forward.stage_id] = self._stages[forward.stage_id].open(request, sink)
+        self._figures[forward.stage_id].submitted(trio.current_time())
         return stream
-
-    def _elapsed_ms(self) -> float:
-        return round((trio.current_time() - self._started_s) * 1000, 3)
-
-    def _note_metrics(self, stage_id: int, output: StageOutput) -> None:
-        figures = self.stage_metrics.setdefault(str(stage_id), {})
-        figures.setdefault("first_output_ms", self._elapsed_ms())
-        figures["output_unit_count"] = figures.get("output_unit_count", 0) + 1
-        figures.update(output.metrics)
 
 
 class Orchestrator:

@@ -7,8 +7,9 @@ them into events. Sound is mono float32 at the plugin's output rate.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from attrs import Factory, frozen
+from attrs import frozen
 
 from duplex_trio.stages.units import Pcm
 
@@ -77,16 +78,24 @@ class ModelFailure:
 
 ModelResult = SpeechResult | TextResult | UserTranscript | ListenResult | SegmentEnd | TurnEnd | ModelFailure
 
-StageMetrics = Mapping[str, Mapping[str, float]]
-"""Figures per stage id, as they travel in `duplex.stage_metrics`."""
+
+@frozen
+class StageSnapshot:
+    """Figures of one output of one stage: `stage` is its id as text, units end the names of the figures."""
+
+    stage: str
+    figures: Mapping[str, Any]
 
 
 @frozen(kw_only=True)
 class DeliveredOutput:
-    """What a request delivers to its session: the results of one stage output, with the figures behind them."""
+    """What a request delivers to its session: the results of one stage output.
+
+    `snapshots` are the figures of all outputs of all stages since the delivery before, this one included.
+    """
 
     request_id: str
     stage_id: int
     results: tuple[ModelResult, ...]
     finished: bool = False
-    stage_metrics: StageMetrics = Factory(dict)
+    snapshots: tuple[StageSnapshot, ...] = ()

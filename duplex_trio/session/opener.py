@@ -96,7 +96,7 @@ class TurnOpener:
         core.disarm_idle()
         core.emit(opening(response))
         core.log.info("response.created", response_id=response.response_id, prepared=turn.speculative)
-        turn.response = response
+        turn.respond_in(response)
         core.speaking = turn
         self.expect_transcript(turn)
         turn.released.set()

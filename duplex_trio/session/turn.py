@@ -8,6 +8,7 @@ from attrs import define, field
 from duplex_trio.protocol.duplex import RealtimeError, ResponseCreateOptions
 from duplex_trio.session.port import DuplexStageRequest
 from duplex_trio.session.state.response import Response
+from duplex_trio.session.state.stage_metrics import StageMetrics
 from duplex_trio.stages.units import Pcm
 
 
@@ -35,7 +36,8 @@ class Turn:
     user item whose transcript the turn makes. `respond` is false when only that is wanted. `awaits` are user
     items said before the turn whose transcripts it needs. `in_line` says that the appender has it or has had
     it, `told` that the client knows what became of its transcript. `answer_text` is the whole answer, known
-    once the stages that the next turn enters are free of this one.
+    once the stages that the next turn enters are free of this one. `stage_metrics` are what the stages did for
+    it, and those of its response once there is one.
     """
 
     turn_id: int
@@ -57,8 +59,22 @@ class Turn:
     answer_text: str | None = None
     discarded: bool = False
     timing: TurnTiming = field(factory=TurnTiming)
+    stage_metrics: StageMetrics = field(factory=StageMetrics)
     scope: trio.CancelScope = field(factory=trio.CancelScope)
     released: trio.Event = field(factory=trio.Event)
+
+    def respond_in(self, response: Response) -> None:
+        """From here on the turn speaks in a response, which takes over what the stages did so far."""
+        self.response = response
+        response.stage_metrics.merge(self.stage_metrics)
+        self.stage_metrics = response.stage_metrics
+
+    @property
+    def metrics_claimed(self) -> bool:
+        """Whether what the stages did needs no other response: it has one, or nobody wanted it."""
+        if self.speculative and self.discarded:
+            return True
+        return self.response is not None and self.stage_metrics is self.response.stage_metrics
 
     @property
     def silent(self) -> bool:

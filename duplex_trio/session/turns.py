@@ -194,6 +194,7 @@ class TurnFlow:
 
     async def _handle_output(self, turn: Turn, delivered: DeliveredOutput) -> None:
         self._core.touch()
+        turn.stage_metrics.add(delivered.snapshots)
         for result in delivered.results:
             if turn.discarded:
                 return  # cancelled when the output was already on its way here
@@ -207,7 +208,6 @@ class TurnFlow:
             response = turn.response
             if response is None or turn.discarded:
                 continue
-            response.stage_metrics = delivered.stage_metrics
             await self.say(turn, response, result)
 
     async def say(self, turn: Turn, response: Response, result: ModelResult) -> None:
@@ -304,6 +304,8 @@ class TurnFlow:
             with trio.CancelScope(shield=True):
                 await trio.sleep(delay_s)
             delay_s = min(5.0, delay_s * 2)
+        if not turn.metrics_claimed:
+            core.state.held_metrics.merge(turn.stage_metrics)
         core.live_turns.pop(turn.request_id, None)
         core.state.lease.end_operation(turn.request_id, core.now_s)
         core.reset_lease_deadline()

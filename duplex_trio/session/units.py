@@ -40,6 +40,7 @@ from duplex_trio.session.state.input_timeline import BYTES_PER_SAMPLE
 from duplex_trio.session.state.response import Response
 from duplex_trio.session.state.response_events import opening
 from duplex_trio.session.state.silence import SilenceBudget, SpeechClock, schedule_silence
+from duplex_trio.session.state.stage_metrics import StageMetrics
 from duplex_trio.session.turn import Turn
 from duplex_trio.session.turns import TurnFlow
 from duplex_trio.stages.units import Pcm
@@ -246,6 +247,7 @@ class UnitFlow:
 
     async def _handle(self, turn: Turn, delivered: DeliveredOutput) -> None:
         self._core.touch()
+        turn.stage_metrics.add(delivered.snapshots)
         for result in delivered.results:
             if turn.discarded:
                 return  # cancelled when the output was already on its way here
@@ -264,7 +266,6 @@ class UnitFlow:
                     await self._turn_ended(turn, result)
                 case _:
                     response = await self._response(turn)
-                    response.stage_metrics = delivered.stage_metrics
                     await self._turns.say(turn, response, result)
 
     async def _response(self, turn: Turn) -> Response:
@@ -277,7 +278,7 @@ class UnitFlow:
             response = state.begin_response(state.turn_id, None, core.now_s)
             core.emit(opening(response))
             core.log.info("response.created", response_id=response.response_id, prepared=False)
-            turn.response = response
+            turn.respond_in(response)
             core.speaking = turn
         assert state.active is not None
         return state.active
@@ -305,6 +306,7 @@ class UnitFlow:
 
     async def _finish(self, turn: Turn, response: Response, result: ModelResult) -> None:
         self._ending = response
+        turn.stage_metrics = StageMetrics()
         await self._turns.say(turn, response, result)
 
     def _listen_event(self, reason: str, *, model_listen: bool) -> ResponseListen:

@@ -45,13 +45,14 @@ class StageRequest:
 class StageOutput:
     """One output of a stage.
 
-    `data` is one of the classes in `units`; `metrics` are numbers about producing it.
+    `data` is one of the classes in `units`; `metrics` are figures about producing it that only the stage knows:
+    numbers or tuples of numbers.
     """
 
     request_id: str
     data: Any
     finished: bool = False
-    metrics: Mapping[str, float] = Factory(dict)
+    metrics: Mapping[str, Any] = Factory(dict)
 
 
 @frozen(kw_only=True)

@@ -48,7 +48,7 @@ class Transcript:
     """Output of a recognition stage. `text` is empty when the sound held no speech.
 
     `no_speech_probability` is in [0, 1]; `average_log_probability` is the mean natural-log probability of a
-    token.
+    token; `token_count` is how many tokens were decoded.
     """
 
     text: str
@@ -56,6 +56,7 @@ class Transcript:
     duration_s: float
     no_speech_probability: float = 0.0
     average_log_probability: float = 0.0
+    token_count: int = 0
 
 
 @frozen(kw_only=True)

@@ -69,7 +69,9 @@ class _Generation:
     held_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
-    metrics: dict[str, float] = field(factory=dict)
+    token_s: float | None = None
+    itls_ms: list[float] = field(factory=list)
+    metrics: dict[str, Any] = field(factory=dict)
 
     @property
     def something_to_emit(self) -> bool:
@@ -85,8 +87,9 @@ class VllmWorker(StageWorker):
 
     Failures of one request: `context_length_exceeded`, `invalid_value` (parameters, messages, units),
     `unsupported` (a second prompt), `input_backpressure` (too many updates wait), `engine_error`. Metrics of an
-    output: `step_ms`, the engine step that made it; on the first of a segment `ttft_ms`, from the arrival of the
-    unit to the first token; on the last `stage_gen_time_ms`, from the arrival of the unit.
+    output: `step_ms`, the engine step that made it; on the first of a segment `vllm_ttft_ms`, from the arrival of the
+    unit to the first token; on others `vllm_itls_ms`, the times between its tokens and from the one before them, and
+    `vllm_tpot_ms`, their mean.
 
     Args:
         config: the model and how it is loaded.
@@ -255,16 +258,18 @@ class VllmWorker(StageWorker):
         if not generation.completion_tokens:
             generation.prompt_tokens = len(output.prompt_token_ids)
             generation.cached_tokens = generation.held_tokens or output.num_cached_tokens or 0
-            generation.metrics["ttft_ms"] = (now_s - generation.submitted_s) * 1000
+            generation.metrics["vllm_ttft_ms"] = (now_s - generation.submitted_s) * 1000
             self._totals["prompt_tokens"] += generation.prompt_tokens
             self._totals["cached_tokens"] += generation.cached_tokens
+        elif answer.token_ids and generation.token_s is not None:
+            generation.itls_ms.append((now_s - generation.token_s) * 1000)
+        generation.token_s = now_s if answer.token_ids else generation.token_s
         generation.completion_tokens += len(answer.token_ids)
         self._totals["completion_tokens"] += len(answer.token_ids)
         generation.segments.made(answer.token_ids)
         generation.text += answer.text
         if output.finished:
             generation.finish_reason = FINISH_REASONS.get(answer.finish_reason, answer.finish_reason)
-            generation.metrics["stage_gen_time_ms"] = (now_s - generation.submitted_s) * 1000
             if generation.finish_reason != "error":
                 self._end_segment(generation)
 
@@ -278,7 +283,10 @@ class VllmWorker(StageWorker):
     def _emit(self, generation: _Generation, context: WorkerContext) -> None:
         request_id = generation.request.request_id
         delta = self._delta(generation)
-        metrics, generation.metrics, generation.text = generation.metrics, {}, ""
+        metrics, itls_ms = generation.metrics, tuple(generation.itls_ms)
+        if itls_ms:
+            metrics |= {"vllm_itls_ms": itls_ms, "vllm_tpot_ms": sum(itls_ms) / len(itls_ms)}
+        generation.metrics, generation.itls_ms, generation.text = {}, [], ""
         finished = generation.segments.over
         if finished:
             self.abort([request_id])  # the engine may hold what is complete

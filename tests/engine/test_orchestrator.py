@@ -205,12 +205,17 @@ async def test_figures_of_each_stage_are_kept(autojump_clock: MockClock) -> None
     async with running(step_s=0.5) as orchestrator:
         request = begin(orchestrator)
         await request.submit(StageForward(stage_id=0, unit="one two", final=True))
-        await results_of(request)
-        first, second = request.stage_metrics["0"], request.stage_metrics["1"]
-        assert (first["output_unit_count"], second["output_unit_count"]) == (2, 2)
-        assert first["first_output_ms"] == pytest.approx(500, abs=1)
-        assert second["first_input_ms"] == pytest.approx(500, abs=1)
-        assert second["first_output_ms"] == pytest.approx(1000, abs=1)
+        figures: dict[str, list[Any]] = {"0": [], "1": []}
+        async for delivered in request.outputs:
+            request.consumed(delivered)
+            for snapshot in delivered.snapshots:
+                figures[snapshot.stage].append(snapshot.figures)
+        for entered, *outputs in figures.values():
+            assert set(entered) == {"first_input_ms"}
+            assert sum(output["output_unit_count"] for output in outputs) == 2
+            assert outputs[0]["serving_time_to_first_output_ms"] == pytest.approx(500, abs=1)
+        assert figures["1"][0]["first_input_ms"] == pytest.approx(500, abs=1)
+        assert {output["stage_name"] for output in figures["1"][1:]} == {"shout"}
         await orchestrator.release(request)
 
 

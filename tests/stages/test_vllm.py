@@ -89,9 +89,13 @@ async def test_deltas_arrive_one_by_one_and_the_last_tells_the_counts(llm: Threa
 async def test_metrics_tell_when_text_was_made(llm: ThreadStage) -> None:
     outputs = await answer(ask(llm, "a", user("Hello."), max_tokens=5, ignore_eos=True))
     assert all(output.metrics["step_ms"] > 0 for output in outputs)
-    first, last = outputs[0].metrics, outputs[-1].metrics
-    assert 0 < first["ttft_ms"] < last["stage_gen_time_ms"]
-    assert all("ttft_ms" not in output.metrics for output in outputs[1:])
+    assert outputs[0].metrics["vllm_ttft_ms"] > 0
+    assert all("vllm_ttft_ms" not in output.metrics for output in outputs[1:])
+    waits = [wait for output in outputs for wait in output.metrics.get("vllm_itls_ms", ())]
+    assert len(waits) == 4
+    assert all(wait > 0 for wait in waits)
+    last = outputs[-1].metrics
+    assert last["vllm_tpot_ms"] == pytest.approx(sum(last["vllm_itls_ms"]) / len(last["vllm_itls_ms"]))
 
 
 async def test_a_conversation_finds_its_beginning_in_the_cache(llm: ThreadStage) -> None:

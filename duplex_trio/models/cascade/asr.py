@@ -215,6 +215,7 @@ class WhisperWorker(SerialWorker):
             duration_s=unit.pcm.size / SAMPLE_RATE_HZ,
             no_speech_probability=min((h.no_speech_probability for h in heard), default=1.0),
             average_log_probability=float(np.average(log_probabilities, weights=tokens)) if tokens else 0.0,
+            token_count=sum(len(hypothesis.ids) for hypothesis in heard),
         )
 
     def _text(self, hypothesis: _Hypothesis, partial: bool) -> str:

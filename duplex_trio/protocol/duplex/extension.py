@@ -69,7 +69,8 @@ class DuplexExtension:
     `barge_in`, `turn_detected`, `output_audio_buffer_clear`), `cancelled_epoch` the epoch that ended with it,
     `finish_reason` how a completed response ended. For an audio delta, `format` and `sample_rate_hz` describe
     `delta`, and `audio_duration_ms` is the sound of this response so far, this delta included.
-    `stage_metrics` maps a stage's name to its numbers. `retryable` belongs to errors.
+    `stage_metrics` maps a stage's id to its figures, on the first delta of each output of the model so far and without
+    lists, at the end in full. `retryable` belongs to errors.
     """
 
     session_id: str | None = field(default=None, metadata=OMIT_NULL)

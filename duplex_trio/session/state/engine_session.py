@@ -41,6 +41,7 @@ from duplex_trio.session.state.lease import DuplexLeaseState
 from duplex_trio.session.state.playback import PlayoutClock
 from duplex_trio.session.state.response import FinalStatus, NewId, Response
 from duplex_trio.session.state.response_events import closing
+from duplex_trio.session.state.stage_metrics import StageMetrics
 
 CancelReason = Literal[
     "client_cancelled", "barge_in", "turn_detected", "output_audio_buffer_clear", "session_closed"
@@ -97,6 +98,7 @@ class DuplexEngineSession:
         default=Factory(lambda self: Conversation(self.limits), takes_self=True)
     )
     playout: PlayoutClock = field(factory=PlayoutClock)
+    held_metrics: StageMetrics = field(factory=StageMetrics)
     _ended: OrderedDict[str, Response] = field(factory=OrderedDict)
 
     @property
@@ -145,7 +147,10 @@ class DuplexEngineSession:
             else None,
             max_output_tokens=limit if limit is not None else self.config.max_output_tokens or "inf",
             metadata=options.metadata if options is not None else None,
+            stage_metrics=self.held_metrics,
+            extended=self.dialect == "duplex",
         )
+        self.held_metrics = StageMetrics()
         if not outside:
             entry = ConversationEntry(response.final_item(""), response_id=response_id, answered=True)
             response.previous_item_id = self.conversation.insert(entry, make_room=True)

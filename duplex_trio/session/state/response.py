@@ -36,12 +36,15 @@ from duplex_trio.protocol.duplex.audio import AudioOutputEncoder
 from duplex_trio.session.state.egress_queue import MediaEntry
 from duplex_trio.session.state.heard_text import TextMark, heard_prefix
 from duplex_trio.session.state.playback import PlaybackCursor
+from duplex_trio.session.state.stage_metrics import StageMetrics
 from duplex_trio.stages.units import Pcm
 
 FinalStatus = Literal["completed", "cancelled", "failed", "incomplete"]
 DELTA_MS = 100
 """Length of one audio delta: short enough that a barge-in leaves little in flight."""
 
+Figures = Mapping[str, Mapping[str, Any]]
+"""Figures of stages by their id."""
 NewId = Callable[[str], str]
 """Makes an id with the given prefix, such as `event_`."""
 
@@ -51,7 +54,7 @@ class Response:
     """One response.
 
     `sent_text` is the text whose sound (or which itself) has been handed to the client; `listened` says that
-    the model chose to listen instead of going on.
+    the model chose to listen instead of going on; `extended` that its client is shown our own fields.
     """
 
     response_id: str
@@ -79,7 +82,8 @@ class Response:
     cleared: bool = False
     item_deleted: bool = False
     play_end_s: float = float("-inf")
-    stage_metrics: Mapping[str, Mapping[str, Any]] = field(factory=dict)
+    stage_metrics: StageMetrics = field(factory=StageMetrics)
+    extended: bool = True
     request_metrics: RequestMetrics | None = None
     previous_item_id: str | None = None
     _held_ms: float = field(default=0.0, init=False)
@@ -135,6 +139,7 @@ class Response:
                 )
             )
         pending_text = text
+        stage_metrics = self.stage_metrics.summary() if self.extended else None
         step = max(1, sample_rate_hz * DELTA_MS // 1000)
         for begin in range(0, len(pcm), step):
             piece = pcm[begin : begin + step]
@@ -143,8 +148,8 @@ class Response:
             if not data:
                 continue
             so_far_ms = begin_ms + (begin + len(piece)) * 1000 / sample_rate_hz
-            yield self._audio_entry(data, self._held_ms, so_far_ms)
-            self._held_ms = 0.0
+            yield self._audio_entry(data, self._held_ms, so_far_ms, stage_metrics)
+            self._held_ms, stage_metrics = 0.0, None
             if pending_text:
                 yield self._transcript_entry(pending_text)
                 pending_text = ""
@@ -213,7 +218,9 @@ class Response:
             committed_ms=round(figures.committed_ms),
         )
 
-    def _audio_entry(self, data: bytes, duration_ms: float, so_far_ms: float) -> MediaEntry:
+    def _audio_entry(
+        self, data: bytes, duration_ms: float, so_far_ms: float, stage_metrics: Figures | None = None
+    ) -> MediaEntry:
         event = ResponseOutputAudioDelta(
             event_id=self.event_id(),
             delta=data,
@@ -222,6 +229,7 @@ class Response:
                 format=self.encoder.format.encoding,
                 sample_rate_hz=self.encoder.format.sample_rate_hz,
                 audio_duration_ms=round(so_far_ms),
+                stage_metrics=stage_metrics or None,
             ),
             **self.scope(),
         )

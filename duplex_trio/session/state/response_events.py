@@ -123,7 +123,9 @@ def _response_done(
         finish_reason=response.finish_reason if status == "completed" else None,
         cancel_reason=cancel_reason,
         cancelled_epoch=response.epoch if status == "cancelled" else None,
-        stage_metrics=response.stage_metrics or None,
+        stage_metrics=response.stage_metrics.totals()
+        if response.extended and response.stage_metrics
+        else None,
         request_metrics=response.request_metrics,
     )
     return ResponseDone(
