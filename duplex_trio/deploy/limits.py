@@ -71,6 +71,9 @@ class SessionLimits:
 
     unit_timeout_s: float = field(default=10.0, validator=positive)
     """How long a stage may take to accept a unit, and the model to prepare for a session, a turn or a unit."""
+    vad_timeout_s: float = field(default=5.0, validator=positive)
+    """How long voice activity may take to score what waits in all sessions, some 25 ms of work at most; sessions
+    that it fails go on without, and their clients commit by hand."""
     cleanup_timeout_s: float = field(default=5.0, validator=positive)
     """How long one attempt to release a stage request may take."""
     units_waiting_max: int = field(default=8, validator=positive)

@@ -11,6 +11,7 @@ from duplex_trio.engine.duplex_orchestrator import DuplexOrchestrator
 from duplex_trio.engine.manager import DuplexSessionManager
 from duplex_trio.engine.metrics import EngineMetrics
 from duplex_trio.engine.omni_engine_base import StageFactory
+from duplex_trio.engine.voice_activity import VoiceActivity
 from duplex_trio.plugin.checks import check_plugin
 from duplex_trio.plugin.pipeline import Pipeline
 from duplex_trio.stages.run import ThreadStage
@@ -45,6 +46,8 @@ class DuplexOmniEngine(AsyncOmniEngine):
         check_plugin(self.plugin, max_sessions)
         vad_worker = pipeline.build_vad_worker()
         self.vad = stage_factory(vad_worker) if vad_worker is not None else None
+        limits = limits or SessionLimits()
+        self.voice_activity = VoiceActivity(self.vad, job_timeout_s=limits.vad_timeout_s)
         super().__init__(pipeline, stage_factory=stage_factory)
         self.metrics = EngineMetrics(
             sessions=lambda: self.manager.live_counters(),
@@ -55,7 +58,7 @@ class DuplexOmniEngine(AsyncOmniEngine):
             self.plugin,
             self.duplex_orchestrator,
             max_sessions=max_sessions,
-            limits=limits or SessionLimits(),
+            limits=limits,
             model_name=pipeline.model_name(),
             instructions=instructions,
             metrics=self.metrics,
@@ -68,6 +71,6 @@ class DuplexOmniEngine(AsyncOmniEngine):
 
     def _create_orchestrator(self) -> DuplexOrchestrator:
         self.duplex_orchestrator = DuplexOrchestrator(
-            self.pipeline.stages, self.stages, self.plugin, self.vad
+            self.pipeline.stages, self.stages, self.plugin, self.voice_activity
         )
         return self.duplex_orchestrator

@@ -10,11 +10,18 @@ from collections.abc import Callable, Sequence
 import trio
 
 from duplex_trio.engine.orchestrator import Orchestrator, PipelineRequest, StageRouter
+from duplex_trio.engine.voice_activity import VoiceActivity
 from duplex_trio.plugin.pipeline import StageSpec
 from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.plugin.requests import RequestView, StageForward
 from duplex_trio.plugin.results import DeliveredOutput, ModelResult
-from duplex_trio.session.port import DuplexStagePort, DuplexStageRequest, StageRequestContext
+from duplex_trio.session.port import (
+    DuplexStagePort,
+    DuplexStageRequest,
+    StageRequestContext,
+    VoiceLine,
+    VoiceListener,
+)
 from duplex_trio.stages.port import OutputSink, Stage, StageOutput, StageRequest, StageStream
 
 
@@ -68,7 +75,7 @@ class DuplexOrchestrator(Orchestrator, DuplexStagePort):
         specs: the declared stages.
         stages: the running ones.
         plugin: the model.
-        vad: the voice-activity stage, if there is one.
+        voice_activity: scores the sound of sessions.
     """
 
     def __init__(
@@ -76,11 +83,11 @@ class DuplexOrchestrator(Orchestrator, DuplexStagePort):
         specs: Sequence[StageSpec],
         stages: Sequence[Stage],
         plugin: DuplexModelPlugin,
-        vad: Stage | None,
+        voice_activity: VoiceActivity,
     ) -> None:
         super().__init__(specs, stages)
         self._plugin = plugin
-        self._vad = vad
+        self._voice_activity = voice_activity
         self._serial = 0
 
     @property
@@ -120,14 +127,9 @@ class DuplexOrchestrator(Orchestrator, DuplexStagePort):
             StageRequest(request_id=self._name("listen", session_id), owner=session_id), sink
         )
 
-    def open_vad(self, session_id: str) -> StageStream | None:
-        """A session-long voice-activity request; see `DuplexStagePort`."""
-        if self._vad is None:
-            return None
-        try:
-            return self._vad.open(StageRequest(request_id=self._name("vad", session_id), owner=session_id))
-        except trio.BrokenResourceError:
-            return None
+    def open_vad(self, listener: VoiceListener) -> VoiceLine | None:
+        """A session's place in voice activity; see `DuplexStagePort`."""
+        return self._voice_activity.open(listener)
 
     def _name(self, role: str, session_id: str) -> str:
         self._serial += 1

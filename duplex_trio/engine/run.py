@@ -2,6 +2,7 @@
 
 engine
 |- stage[name]  x N       one worker thread each, loaded side by side
+|- voice activity         watches that its stage answers
 `- sessions               one supervisor task per session, inside the stages' lifetime
 """
 
@@ -23,6 +24,8 @@ async def run_duplex_engine(
     """
     async with trio.open_nursery() as stage_nursery:
         await stage_nursery.start(run_stages, engine.all_stages)
+        stage_nursery.start_soon(engine.voice_activity.pace, name="voice activity pace")
+        stage_nursery.start_soon(engine.voice_activity.watch, name="voice activity watch")
         async with trio.open_nursery() as session_nursery:
             engine.manager.use_nursery(session_nursery)
             task_status.started()

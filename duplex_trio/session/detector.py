@@ -1,22 +1,28 @@
-"""Where the user's speech begins and ends, found in a task that follows behind the input line.
+"""Where the user's speech begins and ends, and what follows from that.
 
-The task lets the voice-activity stage score what is stored, one job in flight, and acts on what the
-endpointer makes of it: speech that begins interrupts, a pause prepares an answer, its end commits the turn.
+Theory of operation. Every append tells voice activity that frames wait, and the scores come back as a plain
+call (`VoiceListener.judge`): the endpointer judges them right there, and what it finds is acted on right
+there too: speech that begins interrupts, a pause prepares an answer, its end puts the turn in line to be
+committed. So a user who is silent, or goes on speaking, wakes no task at all. Only behind the end of a turn
+is there something to wait for: until the actor has committed it its sound must not be trimmed, and new speech
+must not take its item's id. Until then nothing more is given to be scored; the session's task waits for it.
 Storing sound is `ingress`'s.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 
 import trio
-from attrs import frozen
 
 from duplex_trio.protocol.duplex import RealtimeError
 from duplex_trio.protocol.duplex.session import SemanticVad, ServerVad, TurnDetection
 from duplex_trio.session.control import SessionControl
 from duplex_trio.session.core import SessionCore
 from duplex_trio.session.partials import PartialTranscripts
+from duplex_trio.session.port import VoiceLine, VoiceListener
+from duplex_trio.session.state.detector_sound import DetectorSound
 from duplex_trio.session.state.endpointing import (
     Endpointer,
     EndpointEvent,
@@ -29,14 +35,11 @@ from duplex_trio.session.state.endpointing import (
 from duplex_trio.session.state.input import speech_started, speech_stopped
 from duplex_trio.session.state.input_timeline import BYTES_PER_SAMPLE
 from duplex_trio.session.work import SpeechEndedWork
-from duplex_trio.stages.port import StageStream
-from duplex_trio.stages.units import VadFrames, VadScores
+from duplex_trio.stages.units import Pcm
 
-DETECTOR_RATE_HZ = 16_000
-FRAME_SAMPLES = 512
-"""One detector frame: 32 ms at `DETECTOR_RATE_HZ`."""
-FRAMES_PER_JOB_MAX = 32
-"""About one second of sound a job, so that a backlog is worked off in pieces."""
+CATCH_UP_S = 1.0
+"""Sound before the moment at which detection is turned on that is still judged: the command to turn it on
+waits in line while the sound behind it does not."""
 KEPT_BEFORE_SPEECH_S = 2.0
 """Quiet sound kept beside the padding, for a client that commits by hand."""
 
@@ -44,7 +47,7 @@ Prepare = Callable[[int, int], None]
 """Computes an answer to the speech in a range of the input line and holds it."""
 
 
-class SpeechDetector:
+class SpeechDetector(VoiceListener):
     """Detection of speech in one session.
 
     Args:
@@ -58,46 +61,53 @@ class SpeechDetector:
         self._control = control
         self._prepare = prepare
         self._endpointer = Endpointer()
-        self._generation = 0
-        self._frames_ready = trio.Event()
-        self._vad_failed = False
+        self._sound = DetectorSound(core.state.timeline)
+        self._line: VoiceLine | None = None
+        self._generation = self._given_in = 0
+        self._found: deque[EndpointEvent] = deque()
+        self._ending: SpeechEndedWork | None = None
+        self._on = self._lost = False
         self._speech_start = 0
         self._partials = PartialTranscripts(core)
+        self._crash: Exception | None = None
+        self._woken = trio.Event()
         self.configure(core.state.config.turn_detection)
+
+    @property
+    def scored(self) -> int:
+        """Position on the input line up to which the detector has judged."""
+        return self._sound.line_position(self._endpointer.position_sample)
 
     # ------------------------------------------------------------------ called as things happen
 
     def heard(self) -> None:
         """Sound was added to the input line."""
-        if self._core.units is not None and not self._detects:
-            self._trim_to(self._core.state.timeline.end)
-        self._wake_detector()
+        if self._on:
+            self._ask()
+        else:
+            self._trim()
 
     def restart(self) -> None:
         """Sound up to here was committed or dropped: detection starts anew behind it."""
-        self._generation += 1
-        behind = self._core.state.timeline.end - self._endpointer.position_sample
-        self._endpointer.skip(max(0, behind))
-        self._partials.reset()
-
-    @property
-    def scored(self) -> int:
-        """Position on the input line up to which the detector has judged."""
-        return self._endpointer.position_sample
+        self._forget()
+        self._adopt(self._core.state.config.turn_detection)
 
     def configure(self, detection: TurnDetection | None) -> None:
-        """Adopt the turn detection of the session."""
+        """Adopt the turn detection of the session.
+
+        Speech that goes on is judged by the new settings from here on. When detection is turned off nobody
+        listens for its end any more, so it ends here for the client; its sound stays, to be committed by
+        hand.
+        """
+        timeline, was_on = self._core.state.timeline, self._on
+        self._on = detection is not None and not self._lost
         if detection is None:
-            self._generation += 1
-            self._endpointer.reset()
+            self._stop_listening()
             return
-        if (
-            self._core.state.timeline.end
-            > self._endpointer.position_sample + FRAME_SAMPLES * FRAMES_PER_JOB_MAX
-        ):
+        if not was_on and timeline.end - self.scored > CATCH_UP_S * timeline.sample_rate_hz:
             self.restart()
-        self._endpointer.configure(self._params(detection))
-        self._wake_detector()
+        self._adopt(detection)
+        self._ask()
 
     def note_prepared_transcript(self, text: str) -> None:
         """What was said before the current pause.
@@ -108,6 +118,18 @@ class SpeechDetector:
         if isinstance(detection, SemanticVad) and text.rstrip().endswith((".", "?", "!")):
             quiet_ms = self._core.plugin.default_silence_duration_ms
             self._endpointer.configure(self._params(detection, silence_ms=quiet_ms))
+
+    def _forget(self) -> None:
+        """Hear nothing more of the sound up to here, and judge nothing more of what was heard of it."""
+        self._generation += 1
+        self._found.clear()
+        self._endpointer.reset()
+        self._sound.skip_to_end(self._endpointer.position_sample)
+        self._partials.reset()
+
+    def _adopt(self, detection: TurnDetection | None) -> None:
+        if detection is not None:
+            self._endpointer.configure(self._params(detection))
 
     def _params(self, detection: TurnDetection, *, silence_ms: int | None = None) -> EndpointingParams:
         pause_ms = self._core.state.capabilities.speculation_pause_ms or None
@@ -122,91 +144,100 @@ class SpeechDetector:
         timeout_ms = int(detection.timeout_s * 1000)
         return EndpointingParams(silence_duration_ms=silence_ms or timeout_ms, pause_ms=pause_ms)
 
-    # ------------------------------------------------------------------ the detector's task
+    def _stop_listening(self) -> None:
+        self._on = False
+        self._control.discard_prepared()
+        self._core.emit(speech_stopped(self._core.state, self.scored))
+        self._forget()
 
-    async def run(self) -> None:
-        """Score and judge what is stored until cancelled."""
-        core = self._core
-        stream = self._open_detector()
-        try:
-            while True:
-                await self._wait_for_frames()
-                scores = await self._score(stream)
-                if scores is None:
-                    self._fail()
-                    return
-                if scores.generation == self._generation and core.state.config.turn_detection is not None:
-                    await self._act(self._endpointer.feed(scores.probabilities).events)
-                    self._trim()
-        finally:
-            if stream is not None:
-                stream.abort()
-            self._partials.close()
+    # ------------------------------------------------------------------ scores
 
-    def _open_detector(self) -> StageStream | None:
-        # The endpointer counts in samples of the detector, so sound at another rate is not judged at all.
-        if self._core.plugin.input_sample_rate_hz != DETECTOR_RATE_HZ:
-            return None
-        return self._core.port.open_vad(self._core.state.session_id)
+    def _ask(self) -> None:
+        """Have what waits scored, if something does and it may be."""
+        if not self._may_score or not self._sound.frames_waiting:
+            return
+        if self._line is None:
+            self._line = self._core.port.open_vad(self)
+        if self._line is None:
+            self.unavailable()
+        else:
+            self._line.ready()
 
-    async def _wait_for_frames(self) -> None:
-        while True:
-            self._frames_ready = trio.Event()
-            if self._frames_waiting() > 0:
-                await trio.lowlevel.checkpoint()
-                return
-            await self._frames_ready.wait()
+    @property
+    def _may_score(self) -> bool:
+        return self._on and self._ending is None and not self._core.closing
 
-    async def _score(self, stream: StageStream | None) -> _Scores | None:
-        if stream is None:
-            return None
-        begin = self._endpointer.position_sample
-        count = min(self._frames_waiting(), FRAMES_PER_JOB_MAX)
-        generation = self._generation
-        pcm = self._core.state.timeline.read(begin, begin + count * FRAME_SAMPLES)
-        try:
-            stream.submit_nowait(VadFrames(pcm))
-            output = await stream.outputs.receive()
-        except (trio.BrokenResourceError, trio.EndOfChannel):
-            return None
-        stream.consumed()
-        assert isinstance(output.data, VadScores)
-        return _Scores(generation, [float(p) for p in output.data.probabilities])
+    def next_frames(self, frames_max: int) -> Pcm:
+        """Hand out sound to score; see `VoiceListener`."""
+        self._given_in = self._generation
+        return self._sound.take(frames_max if self._may_score else 0)
 
-    async def _act(self, events: Sequence[EndpointEvent]) -> None:
-        state = self._core.state
-        for event in events:
-            match event:
-                case SpeechStarted(start_sample=start):
-                    self._speech_begins(start)
-                case SpeechPaused(at_sample=at):
-                    detection = state.config.turn_detection
-                    if detection is not None and detection.create_response:
-                        self._prepare(self._speech_start, at)
-                case SpeechResumed():
-                    self._control.discard_prepared()
-                    detection = state.config.turn_detection
-                    if isinstance(detection, SemanticVad):
-                        self._endpointer.configure(self._params(detection))
-                case SpeechStopped(end_sample=end, speech_end_sample=speech_end):
-                    await self._speech_ends(end, speech_end)
-        if self._endpointer.speech_active and self._speaks_too_long():
-            position = self._endpointer.position_sample
-            self._endpointer.reset()
-            await self._speech_ends(position, position)
-        if self._endpointer.speech_active:
-            self._partials.maybe_request(self._speech_start, self._endpointer.position_sample)
+    def judge(self, probabilities: Sequence[float]) -> None:
+        """Take scores; see `VoiceListener`. Those of sound that was dropped meanwhile mean nothing."""
+        if self._given_in == self._generation:
+            self._found.extend(self._endpointer.feed(probabilities).events)
+            self._act()
+        self._ask()
+
+    def unavailable(self) -> None:
+        """Go on without detection; see `VoiceListener`."""
+        self._line, self._lost = None, True
+        self._stop_listening()
+        self._core.refuse(
+            RealtimeError(
+                "server_vad_unavailable", "voice activity detection is not available; commit by hand"
+            )
+        )
+
+    def crashed(self, error: Exception) -> None:
+        """Let the session's task fail; see `VoiceListener`."""
+        self._line, self._crash = None, error
+        self._woken.set()
+
+    # ------------------------------------------------------------------ what follows from them
+
+    def _act(self) -> None:
+        """Act on what was found, in order; what lies behind the end of a turn waits until that is committed."""
+        while self._found and self._ending is None:
+            self._act_on(self._found.popleft())
+        if self._endpointer.speech_active and self._ending is None:
+            if self._speaks_too_long():
+                position = self._endpointer.position_sample
+                self._endpointer.reset()
+                self._speech_ends(position, position)
+            else:
+                self._partials.maybe_request(self._speech_start, self.scored)
+        self._trim()
+
+    def _act_on(self, event: EndpointEvent) -> None:
+        detection = self._core.state.config.turn_detection
+        match event:
+            case SpeechStarted(start_sample=start):
+                self._speech_begins(self._sound.line_position(start))
+            case SpeechPaused(at_sample=at):
+                if detection is not None and detection.create_response:
+                    self._prepare(self._speech_start, self._sound.line_position(at))
+            case SpeechResumed():
+                self._control.discard_prepared()
+                if isinstance(detection, SemanticVad):
+                    self._adopt(detection)
+            case SpeechStopped(end_sample=end, speech_end_sample=speech_end):
+                self._speech_ends(end, speech_end)
 
     def _speaks_too_long(self) -> bool:
-        """Whether the turn must end without a pause: the input line has an end, and nothing behind that is heard."""
+        """Whether the turn must end without a pause.
+
+        The input line has an end, and nothing behind that is heard.
+        """
         timeline, limits = self._core.state.timeline, self._core.limits
-        room = timeline.bytes_max // BYTES_PER_SAMPLE
-        longest = min(int(limits.speech_s_max * timeline.sample_rate_hz), room * 3 // 4)
-        return self._endpointer.position_sample - self._speech_start >= longest
+        longest = int(limits.speech_s_max * timeline.sample_rate_hz)
+        if self._keeps_speech:
+            longest = min(longest, self._room * 3 // 4)
+        return self.scored - self._speech_start >= longest
 
     def _speech_begins(self, start: int) -> None:
         core, state = self._core, self._core.state
-        self._speech_start = max(start, state.timeline.start)
+        self._speech_start = max(start, state.timeline.start) if self._keeps_speech else start
         self._partials.reset()
         core.disarm_idle()
         interrupts = state.interruptible(core.now_s)
@@ -221,58 +252,79 @@ class SpeechDetector:
             )
             self._control.speech_over_response(interrupt=interrupt)
 
-    async def _speech_ends(self, end: int, speech_end: int) -> None:
+    def _speech_ends(self, end_heard: int, speech_end_heard: int) -> None:
         core, state = self._core, self._core.state
+        end = self._sound.line_position(end_heard)
         core.emit(speech_stopped(state, end))
         core.log.info("speech.stopped", at_ms=state.timeline.position_ms(end))
         detection = state.config.turn_detection
         if isinstance(detection, SemanticVad):
-            self._endpointer.configure(self._params(detection))
+            self._adopt(detection)
         if core.units is not None:
             return  # the model has heard the end itself
-        work = SpeechEndedWork(
+        self._ending = SpeechEndedWork(
             begin=self._speech_start,
             end=end,
-            speech_end=speech_end,
+            speech_end=self._sound.line_position(speech_end_heard),
             seq=core.command_seq,
             asks=detection is not None and detection.create_response,
         )
-        await core.wait_in_line(work)
-        # Until it is committed its sound must not be trimmed, and new speech must not take its item's id.
-        await work.done.wait()
+        self._woken.set()
+
+    # ------------------------------------------------------------------ the line
 
     def _trim(self) -> None:
-        if not self._endpointer.speech_active and not self._core.state.speech_open:
-            self._trim_to(self._endpointer.position_sample)
-
-    def _trim_to(self, position: int) -> None:
-        timeline = self._core.state.timeline
-        kept = self._endpointer.params.prefix_padding_ms / 1000 + KEPT_BEFORE_SPEECH_S
-        timeline.trim(position - int(kept * timeline.sample_rate_hz))
+        """Forget sound that nobody can ask for any more."""
+        state = self._core.state
+        timeline = state.timeline
+        if not self._on:
+            if self._core.units is not None:
+                timeline.trim(timeline.end - int(CATCH_UP_S * timeline.sample_rate_hz))
+        elif not self._keeps_speech:
+            timeline.trim(self.scored)
+        elif not self._endpointer.speech_active and not state.speech_open and self._ending is None:
+            timeline.trim(self.scored - self._kept)
 
     @property
-    def _detects(self) -> bool:
-        return not self._vad_failed and self._core.state.config.turn_detection is not None
+    def _keeps_speech(self) -> bool:
+        """Whether anybody reads the sound of speech: a model that owns its turns has it in units of its own."""
+        capabilities = self._core.state.capabilities
+        return self._core.units is None or capabilities.partial_transcript_interval_ms > 0
 
-    def _frames_waiting(self) -> int:
-        if not self._detects:
-            return 0
-        return (self._core.state.timeline.end - self._endpointer.position_sample) // FRAME_SAMPLES
+    @property
+    def _kept(self) -> int:
+        """Quiet samples that stay: speech may turn out to have begun in them. At most half of what there is
+        room for, so that a small line does not refuse sound because of silence."""
+        params, timeline = self._endpointer.params, self._core.state.timeline
+        kept_s = (params.prefix_padding_ms + params.min_speech_duration_ms) / 1000 + KEPT_BEFORE_SPEECH_S
+        return min(int(kept_s * timeline.sample_rate_hz), self._room // 2)
 
-    def _wake_detector(self) -> None:
-        if not self._frames_ready.is_set() and self._frames_waiting() > 0:
-            self._frames_ready.set()
+    @property
+    def _room(self) -> int:
+        return self._core.state.timeline.bytes_max // BYTES_PER_SAMPLE
 
-    def _fail(self) -> None:
-        self._vad_failed = True
-        self._core.refuse(
-            RealtimeError(
-                "server_vad_unavailable", "voice activity detection is not available; commit by hand"
-            )
-        )
+    # ------------------------------------------------------------------ the task
 
+    async def run(self) -> None:
+        """Have ended turns committed, until cancelled."""
+        try:
+            while True:
+                await self._woken.wait()
+                self._woken = trio.Event()
+                if self._crash is not None:
+                    raise self._crash
+                await self._commit_ended()
+        finally:
+            if self._line is not None:
+                self._line.close()
+            self._partials.close()
 
-@frozen(eq=False)
-class _Scores:
-    generation: int
-    probabilities: list[float]
+    async def _commit_ended(self) -> None:
+        work = self._ending
+        if work is None:
+            return
+        await self._core.wait_in_line(work)
+        await work.done.wait()
+        self._ending = None
+        self._act()
+        self._ask()

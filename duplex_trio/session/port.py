@@ -13,6 +13,7 @@ from duplex_trio.plugin.requests import StageForward
 from duplex_trio.plugin.results import DeliveredOutput
 from duplex_trio.session.state.fence import DuplexFence
 from duplex_trio.stages.port import OutputSink, StageStream
+from duplex_trio.stages.units import Pcm
 
 
 @frozen(kw_only=True)
@@ -60,6 +61,38 @@ class DuplexStageRequest(ABC):
         """End the request now. Idempotent, never blocks."""
 
 
+class VoiceListener(ABC):
+    """A session as voice activity sees it. All methods are called on the Trio thread and must not block."""
+
+    @abstractmethod
+    def next_frames(self, frames_max: int) -> Pcm:
+        """Hand out the session's next sound to score: 16 kHz, whole frames of 512 samples, possibly none."""
+
+    @abstractmethod
+    def judge(self, probabilities: Sequence[float]) -> None:
+        """Take the speech probability of each frame that was handed out last."""
+
+    @abstractmethod
+    def unavailable(self) -> None:
+        """Nothing will be scored any more; the line is closed."""
+
+    @abstractmethod
+    def crashed(self, error: Exception) -> None:
+        """Another method has raised, which is the session's own fault; the line is closed. Must not raise."""
+
+
+class VoiceLine(ABC):
+    """The place of one session in voice activity."""
+
+    @abstractmethod
+    def ready(self) -> None:
+        """Say that whole frames wait. They are scored at once, or with the next job if one is being scored."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Leave. Idempotent; the listener is not called afterwards."""
+
+
 class DuplexStagePort(ABC):
     """The stages, as one session sees them."""
 
@@ -93,5 +126,5 @@ class DuplexStagePort(ABC):
         """
 
     @abstractmethod
-    def open_vad(self, session_id: str) -> StageStream | None:
-        """A voice-activity request that lives as long as the session, or None without server VAD."""
+    def open_vad(self, listener: VoiceListener) -> VoiceLine | None:
+        """Have a session's sound scored for as long as it lives, or None without voice activity."""

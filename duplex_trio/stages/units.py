@@ -16,18 +16,31 @@ Pcm = npt.NDArray[np.float32]
 """Mono samples in [-1, 1], shape (n,)."""
 
 
-@frozen(eq=False)
-class VadFrames:
-    """Input of a voice-activity stage: 16 kHz sound whose length is a multiple of 512 samples (32 ms)."""
+VAD_RATE_HZ = 16_000
+VAD_FRAME_SAMPLES = 512
+"""One frame of voice activity: 32 ms at `VAD_RATE_HZ`."""
 
-    pcm: Pcm
+
+@frozen(eq=False)
+class VadBatch:
+    """Input of a voice-activity stage: the next frames of several speakers.
+
+    `frames` holds each speaker's sound by the speaker's number: 16 kHz, a multiple of 512 samples (32 ms). A
+    number that is new is a speaker who has said nothing before. `gone` are speakers who say nothing more.
+    """
+
+    frames: Mapping[int, Pcm]
+    gone: Sequence[int] = ()
 
 
 @frozen(eq=False)
 class VadScores:
-    """Output of a voice-activity stage: one speech probability for each 512-sample frame, in order."""
+    """Output of a voice-activity stage, one for each batch.
 
-    probabilities: npt.NDArray[np.float32]
+    For each speaker, in the order of the batch, one speech probability in [0, 1] for each frame, in order.
+    """
+
+    probabilities: Sequence[npt.NDArray[np.float32]]
 
 
 @frozen(eq=False, kw_only=True)
@@ -125,9 +138,9 @@ class TextDelta:
 class SegmentEnd(TextDelta):
     """The last delta of a segment of a resumable request; the request stays and waits for a `PromptUpdate`.
 
-    The next segment builds on the prompt and on what was generated except for the last token (which may be the
-    one that ended the segment, such as an end of turn that is no part of the text). A caller whose model must
-    remember it begins the update with it.
+    The next segment builds on the prompt and on what was generated except for the last token (which may be
+    the one that ended the segment, such as an end of turn that is no part of the text). A caller whose model
+    must remember it begins the update with it.
 
     Args:
         context_tokens: how many tokens the next segment builds on, its update not counted.

@@ -7,7 +7,7 @@ import pytest
 
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script
-from duplex_trio.models.scripted.workers import EnergyVad, ScriptedAsr, ScriptedLlm, ScriptedTts
+from duplex_trio.models.scripted.workers import EnergyVad, ScriptedAsr, ScriptedLlm, ScriptedTts, ScriptedVad
 from duplex_trio.plugin.pipeline import check_topology
 from duplex_trio.stages.port import StageRequest
 from duplex_trio.stages.units import (
@@ -17,7 +17,7 @@ from duplex_trio.stages.units import (
     GenerationParams,
     Pcm,
     SpeechSegment,
-    VadFrames,
+    VadBatch,
 )
 from duplex_trio.testing.workers import RecordingContext, run_requests, run_units
 
@@ -36,8 +36,26 @@ def heard(context: RecordingContext) -> list[str]:
 def test_speech_is_what_is_loud() -> None:
     """Each frame scores 1 or 0 by its loudness."""
     pcm = np.concatenate([LOUD[:512], QUIET[:1024], LOUD[:512]])
-    (scores,) = run_units(EnergyVad(), VadFrames(pcm)).values("test")
-    assert scores.probabilities.tolist() == [1.0, 0.0, 0.0, 1.0]
+    (scores,) = run_units(EnergyVad(), VadBatch({7: pcm, 3: LOUD[:512]})).values("test")
+    assert [one.tolist() for one in scores.probabilities] == [[1.0, 0.0, 0.0, 1.0], [1.0]]
+
+
+def test_scripted_probabilities_are_played_back_to_each_speaker() -> None:
+    """From the first one, whatever is heard and however it is cut up; then it is quiet."""
+    worker, batches = (
+        ScriptedVad([0.25, 0.5, 0.75]),
+        [
+            VadBatch({1: QUIET[:1024], 2: LOUD[:512]}),
+            VadBatch({2: LOUD[:512], 1: QUIET[:1024]}),
+            VadBatch({1: LOUD[:512]}, gone=[1]),
+        ],
+    )
+    scores = run_units(worker, *batches).values("test")
+    assert [[one.tolist() for one in batch.probabilities] for batch in scores] == [
+        [[0.25, 0.5], [0.25]],
+        [[0.5], [0.75, 0.0]],
+        [[0.25]],
+    ]
 
 
 def test_each_owner_is_heard_in_the_scripts_order() -> None:

@@ -11,7 +11,7 @@ import pytest
 from duplex_trio.models.references import resolve_reference
 from duplex_trio.session.state.endpointing import Endpointer, EndpointingParams, SpeechStarted, SpeechStopped
 from duplex_trio.stages.silero import SileroWorker
-from duplex_trio.stages.units import Pcm, VadFrames
+from duplex_trio.stages.units import Pcm, VadBatch
 from duplex_trio.testing.speech import Speaker, melody, noise, silence, tone
 from duplex_trio.testing.workers import run_requests, run_units
 
@@ -44,8 +44,8 @@ def whole_frames(*parts: Pcm) -> Pcm:
 
 
 def scores(worker: SileroWorker, *units: Pcm) -> np.ndarray:
-    outputs = run_units(worker, *(VadFrames(unit) for unit in units)).values("test")
-    return np.concatenate([output.probabilities for output in outputs])
+    outputs = run_units(worker, *(VadBatch({0: unit}) for unit in units)).values("test")
+    return np.concatenate([output.probabilities[0] for output in outputs])
 
 
 def test_the_scores_are_those_of_the_network_itself(
@@ -74,19 +74,39 @@ def test_units_of_any_length_continue_one_another(worker: SileroWorker, sentence
     assert scores(worker, *pieces) == pytest.approx(scores(worker, sound), abs=1e-6)
 
 
-def test_requests_do_not_hear_each_other_and_a_new_one_starts_afresh(
-    worker: SileroWorker, sentence: Pcm
-) -> None:
-    speech, quiet = whole_frames(sentence), whole_frames(noise(1.0, level=0.001))
-    alone = {"speech": scores(worker, speech), "quiet": scores(worker, quiet)}
-    units = {
-        name: [VadFrames(frame) for frame in sound.reshape(-1, 512)]
-        for name, sound in (("speech", speech), ("quiet", quiet))
+def test_speakers_who_are_scored_together_do_not_hear_each_other(worker: SileroWorker, sentence: Pcm) -> None:
+    """Each is scored as if alone, however unequally they speak and whoever comes and goes."""
+    sounds = {
+        1: whole_frames(sentence),
+        2: whole_frames(noise(1.0, level=0.001)),
+        3: whole_frames(silence(0.1), sentence, tone(0.5)),
+        4: whole_frames(sentence)[512 * 7 :],
     }
-    context = run_requests(worker, units)
-    for name, expected in alone.items():
-        got = np.concatenate([output.probabilities for output in context.values(name)])
-        assert got == pytest.approx(expected, abs=1e-6)
+    alone = {number: scores(worker, sound) for number, sound in sounds.items()}
+    got: dict[int, list[float]] = {number: [] for number in sounds}
+    batches, takes = [], {1: 3, 2: 1, 3: 2, 4: 5}
+    positions = dict.fromkeys(sounds, 0)
+    while any(positions[number] < len(sound) for number, sound in sounds.items()):
+        frames = {}
+        for number, sound in sounds.items():
+            begin = positions[number]
+            positions[number] = min(len(sound), begin + 512 * takes[number])
+            if begin < positions[number]:
+                frames[number] = sound[begin : positions[number]]
+        batches.append(VadBatch(frames))
+    for batch, output in zip(batches, run_units(worker, *batches).values("test"), strict=True):
+        for number, probabilities in zip(batch.frames, output.probabilities, strict=True):
+            got[number] += probabilities.tolist()
+    for number, expected in alone.items():
+        assert got[number] == pytest.approx(expected.tolist(), abs=1e-6)
+
+
+def test_a_speaker_who_is_gone_is_forgotten(worker: SileroWorker, sentence: Pcm) -> None:
+    """Whoever gets the number next starts from silence, as a new request does."""
+    speech = whole_frames(sentence)
+    expected = scores(worker, speech)
+    outputs = run_units(worker, VadBatch({0: speech}), VadBatch({0: speech}, gone=[0])).values("test")
+    assert outputs[1].probabilities[0] == pytest.approx(expected, abs=1e-6)
 
 
 def test_samples_that_are_no_numbers_do_not_deafen_the_request(worker: SileroWorker, sentence: Pcm) -> None:
@@ -101,13 +121,13 @@ def test_samples_that_are_no_numbers_do_not_deafen_the_request(worker: SileroWor
 def test_sound_that_is_not_whole_frames_fails_its_request_alone(
     worker: SileroWorker, sentence: Pcm, shape: tuple[int, ...]
 ) -> None:
-    bad = VadFrames(np.zeros(shape, np.float32))
-    context = run_requests(worker, {"bad": [bad], "good": [VadFrames(whole_frames(sentence))]})
+    bad = VadBatch({0: np.zeros(shape, np.float32)})
+    context = run_requests(worker, {"bad": [bad], "good": [VadBatch({0: whole_frames(sentence)})]})
     failure = context.failure("bad")
     assert failure is not None
     assert failure.code == "engine_error"
     assert "512" in failure.message
-    assert context.values("good")[0].probabilities.max() > 0.9
+    assert context.values("good")[0].probabilities[0].max() > 0.9
 
 
 def test_speech_is_found_where_it_is(worker: SileroWorker, sentence: Pcm) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,8 @@ from duplex_trio.stages.units import (
     SpeechSegment,
     TextDelta,
     Transcript,
-    VadFrames,
-    VadScores,
 )
+from duplex_trio.stages.vad import Frames, Scores, VadWorker
 from duplex_trio.stages.worker import SerialWorker, StageWorker, UnitRefused, WorkerContext
 
 ASR_RATE_HZ, TTS_RATE_HZ = 16_000, 24_000
@@ -29,7 +28,7 @@ SPEECH_RMS = 0.01
 """Root mean square from which a frame counts as speech."""
 
 
-class EnergyVad(SerialWorker):
+class EnergyVad(VadWorker):
     """Calls a frame speech when it is loud."""
 
     name = "vad"
@@ -37,11 +36,39 @@ class EnergyVad(SerialWorker):
     def load(self) -> None:
         """Nothing to load."""
 
-    def process(self, request: StageRequest, state: Any, unit: VadFrames) -> Iterable[VadScores]:
-        """Score each 512-sample frame as 0 or 1 by its loudness."""
-        frames = unit.pcm.reshape(-1, 512)
+    def new_speaker(self) -> None:
+        """A frame is judged by itself."""
+
+    def score(self, speakers: Sequence[None], frames: Frames) -> Scores:
+        """Score each frame as 0 or 1 by its loudness."""
         rms = np.sqrt(np.mean(frames * frames, axis=1))
-        return [VadScores((rms >= SPEECH_RMS).astype(np.float32))]
+        scores: Scores = (rms >= SPEECH_RMS).astype(np.float32)
+        return scores
+
+
+class ScriptedVad(VadWorker):
+    """Gives the frames of every speaker the same probabilities, whatever is heard; 0 when they run out.
+
+    Args:
+        probabilities: of the first frame, the second one, and so on.
+    """
+
+    name = "vad"
+
+    def __init__(self, probabilities: Sequence[float]) -> None:
+        super().__init__()
+        self._probabilities = tuple(probabilities)
+
+    def load(self) -> None:
+        """Nothing to load."""
+
+    def new_speaker(self) -> Iterator[float]:
+        """What is still to be played back."""
+        return iter(self._probabilities)
+
+    def score(self, speakers: Sequence[Iterator[float]], frames: Frames) -> Scores:
+        """The next probability of each speaker."""
+        return np.array([next(one, 0.0) for one in speakers], np.float32)
 
 
 class ScriptedAsr(SerialWorker):

@@ -18,9 +18,9 @@ from collections.abc import Iterable
 from attrs import define, field, frozen
 from attrs.validators import and_, ge, gt, le, optional
 
-SAMPLE_RATE_HZ = 16000
-FRAME_SAMPLES = 512
-SAMPLES_PER_MS = SAMPLE_RATE_HZ // 1000
+from duplex_trio.stages.units import VAD_FRAME_SAMPLES, VAD_RATE_HZ
+
+SAMPLES_PER_MS = VAD_RATE_HZ // 1000
 HYSTERESIS = 0.15
 """How far below the threshold a frame must be to count as silence while speech is active."""
 NEGATIVE_THRESHOLD_MIN = 0.01
@@ -146,17 +146,6 @@ class Endpointer:
         self.last_speech_sample = None
         self.max_probability = 0.0
 
-    def skip(self, samples: int) -> None:
-        """Advance the clock past sound that is not scored (input muted, or the detector was off), as a reset.
-
-        Raises:
-            ValueError: `samples` is negative.
-        """
-        if samples < 0:
-            raise ValueError(f"cannot skip {samples} samples")
-        self.position_sample += samples
-        self.reset()
-
     def feed(self, probabilities: Iterable[float]) -> Endpointing:
         """Judge the frames of one append, in order."""
         events: list[EndpointEvent] = []
@@ -170,7 +159,7 @@ class Endpointer:
 
     def frame(self, probability: float) -> tuple[EndpointEvent, ...]:
         """Judge one frame of 512 samples by its speech probability in [0, 1]; at most one event results."""
-        self.position_sample += FRAME_SAMPLES
+        self.position_sample += VAD_FRAME_SAMPLES
         self.max_probability = max(self.max_probability, probability)
         loud = probability >= self.params.threshold
         if loud:
@@ -182,7 +171,7 @@ class Endpointer:
         if not loud:
             self._candidate_samples = 0
             return None
-        self._candidate_samples += FRAME_SAMPLES
+        self._candidate_samples += VAD_FRAME_SAMPLES
         if self._candidate_samples < self.params.min_speech_duration_ms * SAMPLES_PER_MS:
             return None
         first_sample = self.position_sample - self._candidate_samples
@@ -197,10 +186,10 @@ class Endpointer:
             if not self.paused:
                 return None
             self.paused = False
-            return SpeechResumed(self.position_sample - FRAME_SAMPLES)
+            return SpeechResumed(self.position_sample - VAD_FRAME_SAMPLES)
         if probability >= self.params.negative_threshold and not self._silence_samples:
             return None
-        self._silence_samples += FRAME_SAMPLES
+        self._silence_samples += VAD_FRAME_SAMPLES
         if self._silence_samples >= self.params.silence_duration_ms * SAMPLES_PER_MS:
             self._end_speech()
             assert self.last_speech_sample is not None

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duplex_trio.session.state.endpointing import (
-    FRAME_SAMPLES,
     Endpointer,
     EndpointEvent,
     EndpointingParams,
@@ -16,6 +15,7 @@ from duplex_trio.session.state.endpointing import (
     SpeechStarted,
     SpeechStopped,
 )
+from duplex_trio.stages.units import VAD_FRAME_SAMPLES
 
 SCORES = {"#": 0.9, "=": 0.5, "+": 0.4, "-": 0.35, ".": 0.1}
 """Loud, exactly the threshold, between the bounds, exactly the lower bound, silent."""
@@ -144,15 +144,6 @@ def test_reset_drops_a_candidate_and_a_running_silence() -> None:
     assert feed(endpointer, "###" + "." * 15) == [SpeechStarted(20 * 512)]
 
 
-def test_skipped_sound_moves_the_clock_and_the_floor() -> None:
-    endpointer = Endpointer()
-    feed(endpointer, "##")
-    endpointer.skip(1000)
-    assert feed(endpointer, "###") == [SpeechStarted(2024)]
-    with pytest.raises(ValueError, match="-1"):
-        endpointer.skip(-1)
-
-
 def test_parameters_change_in_mid_stream() -> None:
     endpointer = Endpointer()
     assert feed(endpointer, "###" + "." * 5) == [SpeechStarted(0)]
@@ -242,7 +233,7 @@ def test_whatever_the_scores_events_alternate_and_appends_may_be_cut_anywhere(
                 state = "speech"
             case SpeechStopped(end, spoken):
                 assert state in ("speech", "pause")
-                assert spoken + max(silence_ms * 16, FRAME_SAMPLES) <= end
+                assert spoken + max(silence_ms * 16, VAD_FRAME_SAMPLES) <= end
                 state = "quiet"
     assert whole.speech_active == (state != "quiet")
     assert whole.paused == (state == "pause")
