@@ -40,6 +40,9 @@ from duplex_trio.session.state.input import transcript_completed, transcript_fai
 from duplex_trio.session.state.response import Response
 from duplex_trio.session.turn import Turn
 
+RELEASE_RETRY_S, RELEASE_RETRY_S_MAX = 0.1, 5.0
+"""How long to wait before a release of a stage request is tried again: at first, and after many failures."""
+
 StartPump = Callable[[Turn], None]
 """Starts the pump of a turn in the epoch's nursery."""
 
@@ -290,25 +293,35 @@ class TurnFlow:
             core.counters.first_audio_ms.append((core.now_s - timing.speech_end_s) * 1000)
 
     async def release(self, turn: Turn, request: DuplexStageRequest) -> None:
-        """Abort what is left of a turn's request and let the stages forget it, however long that takes them."""
+        """Abort what is left of a turn's request and let the stages forget it, however long that takes them.
+
+        A release that fails is tried again: until it succeeds the session keeps its slot.
+        """
         core = self._core
         request.abort()
-        delay_s = 0.1
-        while True:
-            with trio.move_on_after(core.limits.cleanup_timeout_s, shield=True) as scope:
-                await core.port.cleanup(request)
-            if not scope.cancelled_caught:
-                break
+        delay_s = RELEASE_RETRY_S
+        while not await self._released(turn, request):
             core.counters.cleanup_retries += 1
-            core.log.warning("turn.release_slow", request_id=turn.request_id)
             with trio.CancelScope(shield=True):
                 await trio.sleep(delay_s)
-            delay_s = min(5.0, delay_s * 2)
+            delay_s = min(RELEASE_RETRY_S_MAX, delay_s * 2)
         if not turn.metrics_claimed:
             core.state.held_metrics.merge(turn.stage_metrics)
         core.live_turns.pop(turn.request_id, None)
         core.state.lease.end_operation(turn.request_id, core.now_s)
         core.reset_lease_deadline()
+
+    async def _released(self, turn: Turn, request: DuplexStageRequest) -> bool:
+        core = self._core
+        try:
+            with trio.move_on_after(core.limits.cleanup_timeout_s, shield=True):
+                await core.port.cleanup(request)
+                return True
+        except Exception:
+            core.log.exception("turn.release_failed", request_id=turn.request_id)
+        else:
+            core.log.warning("turn.release_slow", request_id=turn.request_id)
+        return False
 
 
 def request_metrics(turn: Turn) -> RequestMetrics:

@@ -30,6 +30,7 @@ from duplex_trio.protocol.duplex import (
     ResponseOutputAudioDelta,
     SessionClosed,
 )
+from duplex_trio.session.port import DuplexStageRequest
 from duplex_trio.stages.port import StageOutput
 from duplex_trio.stages.units import ChatPrompt, Pcm
 from duplex_trio.stages.worker import StageWorker, WorkerContext
@@ -315,6 +316,33 @@ async def test_a_client_that_cannot_be_written_to(autojump_clock: MockClock) -> 
             assert (await handle.wait_closed()).code == 1011
         await goes_on(other)
         await finish(omni, other)
+
+
+async def test_a_release_that_fails_keeps_the_slot_and_is_tried_again(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, faults_expected: None
+) -> None:
+    """The client hears of the end once and at once; the slot is free when the stages have let go at last."""
+    async with scripted_omni() as omni:
+        orchestrator = omni.duplex_engine.duplex_orchestrator
+        cleanup, failures = orchestrator.cleanup, iter(range(5))
+
+        async def failing(request: DuplexStageRequest) -> None:
+            if next(failures, None) is not None:
+                raise OSError("the stage does not answer")
+            await cleanup(request)
+
+        monkeypatch.setattr(orchestrator, "cleanup", failing)
+        talker = await open_talker(omni)
+        talker.write("hi")
+        await talker.heard.nth(ResponseOutputAudioDelta, 1)
+        talker.handle.close("over")
+        assert await talker.heard.wait_closed() == (1000, "over")
+        closed_s = trio.current_time()
+        assert omni.statistics().sessions == 1
+        await talker.handle.wait_closed()
+        assert trio.current_time() - closed_s == pytest.approx(0.1 + 0.2 + 0.4 + 0.8 + 1.6, abs=0.1)
+        assert talker.handle.counters.cleanup_retries == 5
+        await finish(omni, talker)
 
 
 async def test_a_client_that_leaves_in_the_middle(autojump_clock: MockClock) -> None:
