@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import structlog
 import trio
+from attrs import define
 
 from duplex_trio.deploy import SessionLimits
 from duplex_trio.engine.metrics import EngineMetrics
 from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.protocol.duplex import RealtimeError
 from duplex_trio.protocol.duplex.session import DialectName, SessionDefaults, apply_patch, default_config
-from duplex_trio.session.attachment import Attachment
+from duplex_trio.session.attachment import Attachment, ResumableAttachment
 from duplex_trio.session.counters import SessionCounters
 from duplex_trio.session.handle import DuplexSessionHandle
 from duplex_trio.session.model_config import new_model_state, opened_runtime_config
@@ -27,9 +29,21 @@ from duplex_trio.session.state.lease import DuplexLeaseState
 log = structlog.get_logger("duplex_trio.engine")
 
 
+OPEN_ABANDONED = "open_abandoned"
+"""Why a session ends that was closed before it was open."""
+
+
 def new_id(prefix: str) -> str:
     """A fresh id: the prefix and 32 hex digits."""
     return prefix + uuid.uuid4().hex
+
+
+@define(eq=False)
+class _Admission:
+    """A session on its way in; `abandoned` once it was closed before it was there."""
+
+    session_id: str
+    abandoned: bool = False
 
 
 class DuplexSessionManager:
@@ -65,7 +79,7 @@ class DuplexSessionManager:
         self._instructions = instructions
         self._metrics = metrics
         self._sessions: dict[str, DuplexSessionHandle] = {}
-        self._opening = 0
+        self._admitting: dict[str, _Admission] = {}
         self._draining = False
         self._nursery: trio.Nursery | None = None
         self._gone = trio.lowlevel.ParkingLot()
@@ -73,7 +87,7 @@ class DuplexSessionManager:
     @property
     def count(self) -> int:
         """Sessions that hold a slot, those that are still being opened included."""
-        return len(self._sessions) + self._opening
+        return len(self._sessions.keys() | self._admitting.keys())
 
     def live_counters(self) -> list[SessionCounters]:
         """The counters of the sessions that hold a slot."""
@@ -93,9 +107,11 @@ class DuplexSessionManager:
     ) -> DuplexSessionHandle:
         """Open a session and attach its consumer.
 
+        A session that is closed while it opens opens nevertheless, and closes at once as `open_abandoned`.
+
         Args:
             dialect: how events are written for the consumer.
-            attachment: the consumer.
+            attachment: the consumer. A `ResumableAttachment` may be replaced later, where the model can.
             model: the model as the client names it; any name is taken and echoed.
             patch: the client's session object.
 
@@ -103,19 +119,15 @@ class DuplexSessionManager:
             RealtimeError: `resource_exhausted`, `timeout` when the model took too long to prepare for it, or
                 what is wrong with `patch`.
         """
-        self._nursery_for_one_more()
-        self._opening += 1
-        try:
-            state = await self._new_state(dialect, model, patch or {})
-        finally:
-            self._opening -= 1
-        nursery = self._nursery_for_one_more()
-        runner = DuplexSessionRunner(
-            state, plugin=self._plugin, port=self._port, limits=self._limits, attachment=attachment
-        )
-        # It holds its slot from here, also while it starts, until `_carry` gives it back.
-        self._sessions[state.session_id] = runner.handle
-        handle: DuplexSessionHandle = await nursery.start(self._carry, runner)
+        with self._admission() as admission:
+            # The slot is held from here on, also while the model prepares.
+            state = await self._new_state(admission.session_id, dialect, model, patch or {})
+            runner = DuplexSessionRunner(
+                state, plugin=self._plugin, port=self._port, limits=self._limits, attachment=attachment
+            )
+            handle: DuplexSessionHandle = await self._running_nursery().start(self._carry, runner)
+            if admission.abandoned:
+                handle.close(OPEN_ABANDONED, code=1001)
         return handle
 
     def get_session(self, session_id: str) -> DuplexSessionHandle:
@@ -129,19 +141,90 @@ class DuplexSessionManager:
             raise RealtimeError("unknown_session", f"there is no session {session_id!r}")
         return handle
 
+    def resume_session(
+        self,
+        session_id: str,
+        *,
+        attachment: ResumableAttachment,
+        expected_generation: int,
+        control_id: str,
+        last_seq: int,
+    ) -> int:
+        """Attach another consumer to a session; see `DuplexSessionHandle.resume`.
+
+        Raises:
+            RealtimeError: `unknown_session`, `session_closed`, `unsupported_session_resume`, or
+                `session_resume_conflict`.
+            JournalGapError: events behind `last_seq` are no longer kept.
+        """
+        return self.get_session(session_id).resume(
+            attachment, expected_generation=expected_generation, control_id=control_id, last_seq=last_seq
+        )
+
+    def detach_session(self, session_id: str, expected_generation: int | None = None) -> None:
+        """Leave a session to itself for a while; see `DuplexSessionHandle.detach`.
+
+        Raises:
+            RealtimeError: `unknown_session`, `session_closed`, `unsupported_session_resume`, or
+                `session_resume_conflict`.
+        """
+        self.get_session(session_id).detach(expected_generation)
+
+    def touch_session(self, session_id: str) -> None:
+        """Keep a session alive.
+
+        Raises:
+            RealtimeError: `unknown_session`.
+        """
+        self.get_session(session_id).touch()
+
+    def close_session(self, session_id: str, reason: str = "closed", *, code: int = 1000) -> None:
+        """End a session, also one that is still opening. Closing again changes nothing.
+
+        Raises:
+            RealtimeError: `unknown_session`.
+        """
+        admission = self._admitting.get(session_id)
+        if admission is not None:
+            admission.abandoned = True
+        else:
+            self.get_session(session_id).close(reason, code=code)
+
+    def close_all_sessions(self, reason: str, *, code: int = 1000) -> None:
+        """End every session that holds a slot."""
+        for session_id in {*self._sessions, *self._admitting}:
+            self.close_session(session_id, reason, code=code)
+
     async def drain(self, timeout_s: float, reason: str = "server_shutdown") -> None:
         """Admit nobody any more; after `timeout_s` close who is left, and wait until all are gone."""
         self._draining = True
         with trio.move_on_after(timeout_s):
             await self._wait_empty()
-        for handle in list(self._sessions.values()):
-            handle.close(reason, code=1001)
+        self.close_all_sessions(reason, code=1001)
         await self._wait_empty()
+
+    @contextmanager
+    def _admission(self) -> Iterator[_Admission]:
+        """A slot for a session that opens, given back if it does not."""
+        if self._nursery is None or self._draining:
+            raise RealtimeError("resource_exhausted", "the server takes no new sessions", retryable=True)
+        if self.count >= self._max_sessions:
+            raise RealtimeError(
+                "resource_exhausted", f"all {self._max_sessions} sessions are in use", retryable=True
+            )
+        admission = _Admission(new_id("duplex-"))
+        self._admitting[admission.session_id] = admission
+        try:
+            yield admission
+        finally:
+            del self._admitting[admission.session_id]
+            self._gone.unpark_all()
 
     async def _carry(
         self, runner: DuplexSessionRunner, *, task_status: trio.TaskStatus[DuplexSessionHandle]
     ) -> None:
         handle = runner.handle
+        self._sessions[handle.session_id] = handle
         self._metrics.session_opened()
         log.info(
             "session.opened",
@@ -162,20 +245,16 @@ class DuplexSessionManager:
 
     async def _wait_empty(self) -> None:
         await trio.lowlevel.checkpoint()
-        while self._sessions:
+        while self.count:
             await self._gone.park()
 
-    def _nursery_for_one_more(self) -> trio.Nursery:
-        if self._nursery is None or self._draining:
+    def _running_nursery(self) -> trio.Nursery:
+        if self._nursery is None:
             raise RealtimeError("resource_exhausted", "the server takes no new sessions", retryable=True)
-        if self.count >= self._max_sessions:
-            raise RealtimeError(
-                "resource_exhausted", f"all {self._max_sessions} sessions are in use", retryable=True
-            )
         return self._nursery
 
     async def _new_state(
-        self, dialect: DialectName, model: str | None, patch: Mapping[str, Any]
+        self, session_id: str, dialect: DialectName, model: str | None, patch: Mapping[str, Any]
     ) -> DuplexEngineSession:
         plugin, limits = self._plugin, self._limits
         capabilities = plugin.capabilities(self._max_sessions)
@@ -196,7 +275,7 @@ class DuplexSessionManager:
                 "timeout", "the model took too long to prepare for the session", retryable=True
             ) from None
         return DuplexEngineSession(
-            session_id=new_id("duplex-"),
+            session_id=session_id,
             dialect=dialect,
             config=config,
             capabilities=capabilities,

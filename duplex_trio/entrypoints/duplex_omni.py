@@ -13,12 +13,16 @@ from duplex_trio.engine import (
     Attachment,
     DuplexOmniEngine,
     DuplexSessionHandle,
+    JournalGapError,
+    ResumableAttachment,
+    ResumeGrant,
     SessionEnd,
     SessionLimits,
     StageFactory,
 )
 from duplex_trio.entrypoints.async_omni import AsyncOmni
 from duplex_trio.entrypoints.run import run_warm
+from duplex_trio.plugin.capabilities import DuplexCapabilities
 from duplex_trio.plugin.pipeline import Pipeline
 from duplex_trio.plugin.resumable import ResumableModelPlugin
 from duplex_trio.protocol.duplex import (
@@ -36,7 +40,17 @@ from duplex_trio.protocol.duplex import (
 from duplex_trio.protocol.duplex.session import DialectName
 from duplex_trio.stages.port import StageStatistics
 
-__all__ = ["Attachment", "DuplexOmni", "DuplexSessionHandle", "EngineStatistics", "SessionEnd", "WarmUpError"]
+__all__ = [
+    "Attachment",
+    "DuplexOmni",
+    "DuplexSessionHandle",
+    "EngineStatistics",
+    "JournalGapError",
+    "ResumableAttachment",
+    "ResumeGrant",
+    "SessionEnd",
+    "WarmUpError",
+]
 
 WARM_UP_TOKENS = 16
 DEFAULT_PCM_RATE_HZ = 24_000
@@ -141,6 +155,45 @@ class DuplexOmni(AsyncOmni):
         return await self.duplex_engine.manager.open_session(
             dialect=dialect, attachment=attachment, model=model, patch=patch
         )
+
+    def get_session(self, session_id: str) -> DuplexSessionHandle:
+        """Find a session; see `DuplexSessionManager.get_session`."""
+        return self.duplex_engine.manager.get_session(session_id)
+
+    def resume_session(
+        self,
+        session_id: str,
+        *,
+        attachment: ResumableAttachment,
+        expected_generation: int,
+        control_id: str,
+        last_seq: int,
+    ) -> int:
+        """Attach another consumer to a session; see `DuplexSessionManager.resume_session`."""
+        return self.duplex_engine.manager.resume_session(
+            session_id,
+            attachment=attachment,
+            expected_generation=expected_generation,
+            control_id=control_id,
+            last_seq=last_seq,
+        )
+
+    def detach_session(self, session_id: str, expected_generation: int | None = None) -> None:
+        """Leave a session to itself for a while; see `DuplexSessionManager.detach_session`."""
+        self.duplex_engine.manager.detach_session(session_id, expected_generation)
+
+    def touch_session(self, session_id: str) -> None:
+        """Keep a session alive; see `DuplexSessionManager.touch_session`."""
+        self.duplex_engine.manager.touch_session(session_id)
+
+    def close_session(self, session_id: str, reason: str = "closed") -> None:
+        """End a session; see `DuplexSessionManager.close_session`."""
+        self.duplex_engine.manager.close_session(session_id, reason)
+
+    @property
+    def capabilities(self) -> DuplexCapabilities:
+        """What the model can do."""
+        return self.duplex_engine.plugin.capabilities(self._max_sessions)
 
     def statistics(self) -> EngineStatistics:
         """A look at the engine for health and metrics."""

@@ -214,6 +214,7 @@ class SessionControl:
 
     def expire(self, reason: str) -> None:
         """The lease ran out."""
+        self._core.counters.lease_expiries += 1
         self.end(SessionEnd(reason, expired=True))
 
     def fail(self, error: RealtimeError) -> None:

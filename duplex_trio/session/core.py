@@ -19,6 +19,7 @@ from duplex_trio.protocol.duplex import (
     SessionExpired,
 )
 from duplex_trio.session.counters import SessionCounters
+from duplex_trio.session.delivery import Delivery
 from duplex_trio.session.egress import Egress
 from duplex_trio.session.port import DuplexStagePort
 from duplex_trio.session.state.egress_queue import EgressOverflowError
@@ -57,6 +58,7 @@ class SessionCore:
     Attributes:
         state: the ledgers; changed in synchronous code only.
         egress: everything for the client goes through it.
+        delivery: who gets what has left the egress.
         work: the actor's channel.
         units: the flow of units of a model that owns its turns; None for one that answers turns.
         turns: turns on their way to the stages.
@@ -93,6 +95,7 @@ class SessionCore:
         self.limits = limits
         self.counters = SessionCounters()
         self.egress: Egress
+        self.delivery: Delivery
         self.work, self.work_receive = trio.open_memory_channel[Work](limits.pending_commands_max)
         self.turns = TurnQueue(limits.pending_turns_max)
         self.live_turns: dict[str, Turn] = {}

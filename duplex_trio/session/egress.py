@@ -1,59 +1,51 @@
-"""The one task that writes to a session's client.
+"""The one task that takes a session's events out of their lanes.
 
-It empties the two lanes of `EgressQueue` into the current attachment, control first, and lets media go at
-most `media_lead_ms` ahead of an estimated real-time player: what has not left the queue can still be taken
-back by a barge-in.
+It empties the two lanes of `EgressQueue`, control first, and lets media go at most `media_lead_ms` ahead of an
+estimated real-time player, whether anybody is attached or not: what has not left the queue can still be taken
+back by a barge-in. Who gets what has left is `delivery`'s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
-import structlog
 import trio
 
 from duplex_trio.deploy import SessionLimits
 from duplex_trio.protocol.duplex import DuplexEvent
-from duplex_trio.session.attachment import Attachment
 from duplex_trio.session.state.egress_queue import EgressQueue, MediaEntry
-
-log = structlog.get_logger("duplex_trio.session")
 
 SHORTEST_WAIT_MS = 1.0
 """A shorter wait costs more than it gains, and one below the clock's resolution would never end."""
 
 
 class Egress:
-    """Lanes, pacing and the attachment of one session.
+    """Lanes and pacing of one session.
 
     Args:
-        session_id: for logs.
+        deliver: takes each event that leaves; may wait, and does so at a client that does not read.
         ahead_ms: sound sent and not yet played by now, estimated.
         on_media_sent: told of each media entry just before it is sent.
         on_end_marker: told when the end marker of a response is reached; all its media has been sent.
-        on_lost: told when the client stopped reading or went away.
         on_progress: told when a control event has left.
-        limits: what may wait, how far media may run ahead of the player, and how long a write may take.
+        limits: what may wait, and how far media may run ahead of the player.
     """
 
     def __init__(
         self,
-        session_id: str,
+        deliver: Callable[[DuplexEvent], Awaitable[None]],
         *,
         ahead_ms: Callable[[], float],
         on_media_sent: Callable[[MediaEntry], None],
         on_end_marker: Callable[[str], None],
-        on_lost: Callable[[str], None],
         on_progress: Callable[[], object],
         limits: SessionLimits,
     ) -> None:
         self.queue = EgressQueue(limits)
-        self.attachment: Attachment | None = None
-        self._session_id = session_id
+        self._deliver = deliver
         self._ahead_ms = ahead_ms
         self._on_media_sent = on_media_sent
         self._on_end_marker = on_end_marker
-        self._on_lost = on_lost
         self._on_progress = on_progress
         self._limits = limits
         self._wake = trio.Event()
@@ -101,7 +93,7 @@ class Egress:
         while True:
             event = self.queue.pop_control()
             if event is not None:
-                await self._send(event)
+                await self._deliver(event)
                 self._on_progress()
                 continue
             if self._finishing:
@@ -125,23 +117,4 @@ class Egress:
             await trio.lowlevel.checkpoint()
             return
         self._on_media_sent(entry)
-        await self._send(entry.event)
-
-    async def _send(self, event: DuplexEvent) -> None:
-        attachment = self.attachment
-        if attachment is None:
-            await trio.lowlevel.checkpoint()
-            return
-        try:
-            with trio.fail_after(self._limits.send_timeout_s):
-                await attachment.send(event)
-        except trio.TooSlowError:
-            self._lose(attachment, "the client has not read for too long")
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            self._lose(attachment, "the client is gone")
-
-    def _lose(self, attachment: Attachment, why: str) -> None:
-        if self.attachment is attachment:
-            self.attachment = None
-            log.info("session.client_lost", session_id=self._session_id, why=why)
-            self._on_lost(why)
+        await self._deliver(entry.event)

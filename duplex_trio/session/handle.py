@@ -6,19 +6,24 @@ import trio
 
 from duplex_trio.protocol.duplex import DuplexCommand, RealtimeError
 from duplex_trio.protocol.duplex.session import DialectName
+from duplex_trio.session.attachment import ResumableAttachment
 from duplex_trio.session.control import SessionControl
 from duplex_trio.session.core import SessionCore, SessionEnd
 from duplex_trio.session.counters import SessionCounters
 from duplex_trio.session.dispatch import SessionDispatch
+from duplex_trio.session.presence import Presence
 
 
 class DuplexSessionHandle:
-    """Submit commands, and learn of the end. Events go to the session's attachment."""
+    """Submit commands, attach and detach, and learn of the end. Events go to the session's attachment."""
 
-    def __init__(self, core: SessionCore, control: SessionControl, dispatch: SessionDispatch) -> None:
+    def __init__(
+        self, core: SessionCore, control: SessionControl, dispatch: SessionDispatch, presence: Presence
+    ) -> None:
         self._core = core
         self._control = control
         self._dispatch = dispatch
+        self._presence = presence
 
     @property
     def session_id(self) -> str:
@@ -31,9 +36,21 @@ class DuplexSessionHandle:
         return self._core.state.dialect
 
     @property
+    def idle_timeout_s(self) -> float:
+        """How long the client's connection may bring nothing, as the session was last told."""
+        return self._core.state.config.idle_timeout_s
+
+    @property
     def counters(self) -> SessionCounters:
         """What the session has counted so far."""
         return self._core.counters
+
+    @property
+    def closing(self) -> bool:
+        """Whether the session is on its way out, or gone."""
+        return self._core.closing
+
+    # ------------------------------------------------------------------ commands
 
     async def ready(self) -> None:
         """Wait until commands are taken up as fast as they come. Always a checkpoint.
@@ -55,10 +72,53 @@ class DuplexSessionHandle:
         if not self._core.closing:
             self._core.refuse(error)
 
-    def disconnected(self, reason: str = "disconnect") -> None:
-        """The client is gone; without resume the session ends with it."""
-        self._core.egress.attachment = None
-        self._control.end(SessionEnd(reason))
+    def touch(self) -> None:
+        """A sign of life that is no command: the idle time begins anew."""
+        self._core.touch()
+
+    # ------------------------------------------------------------------ attachments
+
+    @property
+    def generation(self) -> int:
+        """The lease generation; who attached at an earlier one is not the session's consumer any more."""
+        return self._presence.generation
+
+    @property
+    def resumable(self) -> bool:
+        """Whether the session outlives its attachment."""
+        return self._presence.resumable
+
+    @property
+    def attached(self) -> bool:
+        """Whether somebody gets the events."""
+        return self._core.delivery.attached
+
+    def detach(self, expected_generation: int | None = None) -> None:
+        """Leave the session to itself for a while; see `Presence.detach`."""
+        self._presence.detach(expected_generation)
+
+    def disconnected(self, generation: int | None = None) -> None:
+        """The consumer of a generation is gone: the session waits for it, or ends if it cannot be resumed."""
+        self._presence.disconnected(generation)
+
+    def resume(
+        self,
+        attachment: ResumableAttachment,
+        *,
+        expected_generation: int,
+        control_id: str,
+        last_seq: int,
+    ) -> int:
+        """Attach another consumer; see `Presence.resume`."""
+        return self._presence.resume(
+            attachment, expected_generation=expected_generation, control_id=control_id, last_seq=last_seq
+        )
+
+    def ack_events(self, seq: int) -> None:
+        """The client has all events up to a number; see `Presence.ack_events`."""
+        self._presence.ack_events(seq)
+
+    # ------------------------------------------------------------------ the end
 
     def close(self, reason: str, *, code: int = 1000) -> None:
         """End the session from the server's side."""

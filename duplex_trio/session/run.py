@@ -1,8 +1,10 @@
 """The task tree of one session.
 
-    session[id]                   run: the supervisor; nothing escapes it |- egress                     the
-    only writer to the client; shielded, so that no event is cut in the middle `- tasks
-    cancelled when the egress has said goodbye
+    session[id]                   run: the supervisor; nothing escapes it
+    |- egress                     empties the lanes; shielded, so that no event is cut in the middle
+    |  |- replay                  sends a new attachment what it missed
+    |  `- parting                 tells an attachment that it is not the session's any more
+    `- tasks                      cancelled when the egress has said goodbye
        |- detector                voice activity, partial transcripts
        |- actor                   ordered decisions
        |- lease                   sleeps towards a deadline that activity moves
@@ -17,8 +19,9 @@ A failure in one session ends that session: `run_session` records it, tells the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
+import attrs
 import trio
 
 from duplex_trio.deploy import SessionLimits
@@ -36,9 +39,10 @@ from duplex_trio.protocol.duplex import (
 )
 from duplex_trio.protocol.duplex.session import DuplexSessionConfig
 from duplex_trio.session.actor import SessionActor
-from duplex_trio.session.attachment import Attachment
+from duplex_trio.session.attachment import Attachment, ResumableAttachment, ResumeGrant
 from duplex_trio.session.control import SessionControl
 from duplex_trio.session.core import SessionCore, SessionEnd
+from duplex_trio.session.delivery import Delivery
 from duplex_trio.session.detector import SpeechDetector
 from duplex_trio.session.dispatch import SessionDispatch
 from duplex_trio.session.egress import Egress
@@ -47,9 +51,11 @@ from duplex_trio.session.idle import IdlePrompter
 from duplex_trio.session.ingress import SessionIngress
 from duplex_trio.session.opener import TurnOpener
 from duplex_trio.session.port import DuplexStagePort
+from duplex_trio.session.presence import Presence
 from duplex_trio.session.state.egress_queue import MediaEntry
 from duplex_trio.session.state.engine_session import DuplexEngineSession
 from duplex_trio.session.state.items import seed_user_text
+from duplex_trio.session.state.journal import EventJournal
 from duplex_trio.session.turn import Turn
 from duplex_trio.session.turns import TurnFlow
 from duplex_trio.session.units import UnitFlow
@@ -71,16 +77,24 @@ class DuplexSessionRunner:
     ) -> None:
         self.core = SessionCore(state, plugin=plugin, port=port, limits=limits)
         self.control = SessionControl(self.core)
-        self.core.egress = Egress(
+        self.presence = Presence(self.core, self.control)
+        self._grant = _grant(state, attachment)
+        self.core.delivery = Delivery(
             state.session_id,
+            attachment,
+            journal=EventJournal(limits.journal_ttl_s, limits.journal_bytes_max) if self._grant else None,
+            limits=limits,
+            new_id=state.new_id,
+            on_lost=self.presence.disconnected,
+        )
+        self.core.egress = Egress(
+            self.core.delivery.deliver,
             ahead_ms=lambda: state.playout.ahead_ms(self.core.now_s),
             on_media_sent=self._media_sent,
             on_end_marker=self._end_marker,
-            on_lost=lambda why: self.control.end(SessionEnd("disconnect")),
             on_progress=self.core.progressed.unpark_all,
             limits=limits,
         )
-        self.core.egress.attachment = attachment
         self.flow = TurnFlow(self.core, self.control)
         if isinstance(plugin, ResumableModelPlugin):
             self.core.units = UnitFlow(self.core, self.control, self.flow, plugin)
@@ -95,10 +109,8 @@ class DuplexSessionRunner:
         self.core.on_stages_free = opener.stages_free
         self.core.begin_upcoming = opener.begin_upcoming
         self.core.on_prepared_transcript = self.detector.note_prepared_transcript
-        self.handle = DuplexSessionHandle(
-            self.core, self.control, SessionDispatch(self.core, self.control, ingress, self.detector)
-        )
-        self._attachment = attachment
+        dispatch = SessionDispatch(self.core, self.control, ingress, self.detector)
+        self.handle = DuplexSessionHandle(self.core, self.control, dispatch, self.presence)
         self._written = trio.Event()
 
     # ------------------------------------------------------------------ tasks
@@ -126,14 +138,28 @@ class DuplexSessionRunner:
 
     async def _run_egress(self) -> None:
         """Write until the last event is sent, then close; never cut in the middle of an event."""
-        core = self.core
-        with core.egress_scope:
-            try:
-                await core.egress.run()
-            except Exception as error:
-                self._crashed(error)
-            await self._say_goodbye()
+        with self.core.egress_scope:
+            if self._grant is None:
+                await self._write()
+            else:
+                async with trio.open_nursery() as nursery:
+
+                    def start(job: Callable[[], Awaitable[None]], name: str) -> None:
+                        nursery.start_soon(self._carry, job, name=name)
+
+                    self.core.delivery.use(start)
+                    await self._write()
         self._written.set()
+
+    async def _write(self) -> None:
+        await self._carry(self.core.egress.run)
+        await self._say_goodbye()
+
+    async def _carry(self, job: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await job()
+        except Exception as error:
+            self._crashed(error)
 
     async def _run_tasks(self) -> None:
         async with trio.open_nursery() as nursery:
@@ -215,7 +241,14 @@ class DuplexSessionRunner:
     def _opening(self) -> list[DuplexEvent]:
         state = self.core.state
         shown = session_object(state)
-        events: list[DuplexEvent] = [SessionCreated(event_id=state.new_id("event_"), session=shown)]
+        created = SessionCreated(event_id=state.new_id("event_"), session=shown)
+        if self._grant is not None:
+            created = attrs.evolve(
+                created,
+                attachment_generation=self._grant.attachment_generation,
+                resume_token=self._grant.resume_token,
+            )
+        events: list[DuplexEvent] = [created]
         if state.dialect == "duplex":
             events.append(SessionUpdated(event_id=state.new_id("event_"), session=shown))
         conversation = ConversationObject(id=state.conversation_id)
@@ -238,10 +271,17 @@ class DuplexSessionRunner:
         core = self.core
         try:
             await core.egress.run()
-            if core.egress.attachment is not None and core.end is not None:
-                await self._attachment.close(core.end.code, core.end.reason)
+            if core.end is not None:
+                await core.delivery.close(core.end.code, core.end.reason)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             core.log.debug("session.goodbye_unheard")
         except Exception:
             # What cannot be written may be what the session broke of; it must not end the others.
             core.log.exception("session.goodbye_failed")
+
+
+def _grant(state: DuplexEngineSession, attachment: Attachment) -> ResumeGrant | None:
+    """What the client is told for a later resume; None if the session ends with its first attachment."""
+    if state.dialect != "duplex" or not state.capabilities.supports_session_resume:
+        return None
+    return attachment.grant if isinstance(attachment, ResumableAttachment) else None

@@ -2,21 +2,27 @@
 clock.
 
 `run` starts a scripted engine and holds conversations with it, `recorder` collects a session's events,
-`talker` speaks to a session as a person with a microphone does, `stream_rules` are what any session keeps.
+`talker` speaks to a session as a person with a microphone does, `returning` loses its connection and comes
+back, `stream_rules` are what any session keeps.
 `conformance` are checks that the author of a model plugin runs through pytest.
 """
 
-from duplex_trio.testing.recorder import RecordingAttachment
+from duplex_trio.testing.recorder import RecordingAttachment, ResumableRecorder
+from duplex_trio.testing.returning import ReturningTalker, essence, open_returning
 from duplex_trio.testing.run import conversation, finish, scripted_omni
 from duplex_trio.testing.stream_rules import check_stream
 from duplex_trio.testing.talker import Talker, open_talker
 
 __all__ = [
     "RecordingAttachment",
+    "ResumableRecorder",
+    "ReturningTalker",
     "Talker",
     "check_stream",
     "conversation",
+    "essence",
     "finish",
+    "open_returning",
     "open_talker",
     "scripted_omni",
 ]

@@ -1,14 +1,16 @@
-"""An attachment that keeps every event with its time."""
+"""Attachments that keep every event with its time: one that stays, and one that can be replaced."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypeVar
 
+import orjson
 import trio
 
-from duplex_trio.entrypoints.duplex_omni import Attachment
+from duplex_trio.entrypoints.duplex_omni import Attachment, ResumableAttachment, ResumeGrant
 from duplex_trio.protocol.duplex import DuplexEvent
+from duplex_trio.testing.event_reader import read_event
 
 E = TypeVar("E", bound=DuplexEvent)
 SHOWN = 30
@@ -106,3 +108,45 @@ class RecordingAttachment(Attachment):
             while self.closed is None:
                 await self._news.park()
         return self.closed
+
+
+class ResumableRecorder(RecordingAttachment, ResumableAttachment):
+    """One connection of a client that comes back.
+
+    Args:
+        generation: its number among the connections of its session.
+
+    Attributes:
+        seqs: the numbers of the events that came over this connection, in order.
+        last_seq: number of the last event that the client has.
+        live: whether it was told that it has caught up.
+    """
+
+    def __init__(self, generation: int = 1) -> None:
+        super().__init__()
+        self.seqs: list[int] = []
+        self.last_seq = 0
+        self.live = False
+        self._grant = ResumeGrant(generation, f"token {generation}")
+
+    @property
+    def grant(self) -> ResumeGrant:
+        """Its number, and a token that nobody guards."""
+        return self._grant
+
+    async def send_text(self, text: bytes) -> None:
+        """Keep a numbered event."""
+        await self.send(read_event(text))
+        self.last_seq = orjson.loads(text)["server_event_seq"]
+        self.seqs.append(self.last_seq)
+
+    def caught_up(self) -> None:
+        """Note it."""
+        self.live = True
+        self._news.unpark_all()
+
+    async def wait_live(self, *, timeout_s: float = 60.0) -> None:
+        """Wait until it has caught up."""
+        with trio.fail_after(timeout_s):
+            while not self.live:
+                await self._news.park()

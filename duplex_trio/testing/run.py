@@ -98,7 +98,7 @@ async def finish(omni: DuplexOmni, *talkers: Talker) -> None:
         talker.handle.close("over")
         await talker.handle.wait_closed()
         heard = talker.heard
-        check_stream(heard.events, ended=not (heard.broken or heard.stalled))
+        check_stream(talker.events, ended=not (heard.broken or heard.stalled))
     statistics = omni.statistics()
     assert statistics.live_requests == 0, f"{statistics.live_requests} stage requests were left behind"
     assert statistics.sessions == 0, "a session kept its slot"

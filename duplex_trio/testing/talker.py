@@ -15,6 +15,7 @@ from duplex_trio.protocol.duplex import (
     CreateItem,
     CreateResponse,
     DuplexCommand,
+    DuplexEvent,
     InputTextPart,
     MessageItem,
 )
@@ -37,6 +38,11 @@ class Talker:
     def __init__(self, handle: DuplexSessionHandle, attachment: RecordingAttachment) -> None:
         self.handle = handle
         self.heard = attachment
+
+    @property
+    def events(self) -> list[DuplexEvent]:
+        """Everything that the session sent."""
+        return self.heard.events
 
     def send(self, *commands: DuplexCommand) -> None:
         """Send commands, all in the same moment."""

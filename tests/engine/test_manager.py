@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pytest
@@ -92,6 +93,44 @@ async def test_an_opening_that_is_given_up_gives_its_slot_back(autojump_clock: M
         await trio.sleep(1)
         assert omni.statistics().sessions == 0
         await open_session(omni)
+
+
+async def test_what_is_closed_while_it_opens_closes_when_it_is_open(autojump_clock: MockClock) -> None:
+    """Whenever it happens, the client hears of its session and of its end, and the slot is free."""
+    reasons: set[str] = set()
+    for delay in range(6):
+        async with scripted_omni(max_sessions=1) as omni, trio.open_nursery() as nursery:
+            attachment = RecordingAttachment()
+            nursery.start_soon(partial(omni.open_session, dialect="duplex", attachment=attachment))
+            for _ in range(delay):
+                await trio.lowlevel.checkpoint()
+            omni.duplex_engine.manager.close_all_sessions("over")
+            await trio.sleep(1)
+            if attachment.closed is None:
+                assert delay <= 1  # nobody had asked for a session yet
+                continue
+            assert isinstance(attachment.events[0], SessionCreated)
+            assert isinstance(attachment.events[-1], SessionClosed)
+            reasons.add(attachment.closed[1])
+            await open_session(omni)
+    assert reasons == {"open_abandoned", "over"}
+
+
+async def test_closing_twice_and_closing_nobody(autojump_clock: MockClock) -> None:
+    """A session that is closing may be closed again; one that never was is unknown."""
+    async with scripted_omni(step_s={"llm": 60.0}) as omni:
+        talker = await open_talker(omni)
+        talker.write("hi")
+        await trio.sleep(1)
+        for _ in range(2):
+            omni.close_session(talker.handle.session_id, "over")
+            await trio.sleep(1)
+        for ask in (omni.close_session, omni.touch_session, omni.detach_session, omni.get_session):
+            with pytest.raises(RealtimeError) as caught:
+                ask("duplex-nobody")
+            assert caught.value.code == "unknown_session"
+        await finish(omni, talker)
+        assert len(talker.heard.of(SessionClosed)) == 1
 
 
 async def test_a_slot_is_held_until_the_stages_let_go(autojump_clock: MockClock) -> None:

@@ -23,6 +23,7 @@ from duplex_trio.protocol.duplex import (
     RealtimeError,
     ResponseCreateOptions,
     ResponseDone,
+    SessionCreated,
     SessionUpdated,
     UpdateSession,
 )
@@ -210,10 +211,8 @@ async def test_a_model_that_takes_too_long(autojump_clock: MockClock) -> None:
         await finish(omni, await open_talker(omni))
 
 
-async def test_nobody_is_let_in_who_was_prepared_for_when_the_server_drains(
-    autojump_clock: MockClock,
-) -> None:
-    """The opening is refused once the model is ready."""
+async def test_what_the_model_prepares_for_when_the_server_drains(autojump_clock: MockClock) -> None:
+    """Whoever came before is let in once the model is ready, and closed at once; the drain waits for that."""
     pipeline = DeepPipeline()
     pipeline.plugin.slow_s = 5.0
     async with scripted_omni(pipeline=pipeline) as omni, trio.open_nursery() as nursery:
@@ -221,8 +220,14 @@ async def test_nobody_is_let_in_who_was_prepared_for_when_the_server_drains(
         async def drain() -> None:
             await trio.sleep(1.0)
             await omni.duplex_engine.manager.drain(0.1)
+            assert trio.current_time() == pytest.approx(5.0, abs=0.1)
 
         nursery.start_soon(drain)
+        attachment = RecordingAttachment()
+        handle = await omni.open_session(dialect="duplex", attachment=attachment)
+        assert (await handle.wait_closed()).reason == "open_abandoned"
+        assert isinstance(attachment.events[0], SessionCreated)
+        assert attachment.closed == (1001, "open_abandoned")
         assert await refusal_of(omni) == "resource_exhausted"
         assert omni.statistics().sessions == 0
 

@@ -60,7 +60,7 @@ from duplex_trio.testing.invariants import check_session, core_of
 from duplex_trio.testing.snapshots import differences, snapshot
 
 LONG = "alpha bravo charlie delta echo foxtrot golf hotel india juliet kilo lima. " * 5
-TOLD = ("['media'].control_peak", "['media']._control", "['core'].egress")
+TOLD = ("['media'].control_peak", "['media']._control", "['core'].egress", "['core'].delivery")
 MAY_CHANGE = (*TOLD, "['core'].counters.commands_refused", "['core'].command_seq")
 """A command that came has a number, and its refusal is counted and told. It is no sign of life."""
 PATCH = {"instructions": "Be kind.", "extra_body": {"knob": 1}}

@@ -115,6 +115,7 @@ class CascadePlugin(DuplexModelPlugin):
         """Everything a cascade can do; it takes no images and owns no turns."""
         return DuplexCapabilities(
             supports_text_only_turn=True,
+            supports_session_resume=True,
             supports_multi_session=max_sessions > 1,
             partial_transcript_interval_ms=PARTIAL_INTERVAL_MS,
             speculation_pause_ms=SPECULATION_PAUSE_MS,

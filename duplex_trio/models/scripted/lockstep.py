@@ -91,6 +91,7 @@ class LockstepPlugin(ResumableModelPlugin):
             supports_barge_in=False,
             supports_model_native_turn_policy=True,
             supports_core_resumable_request=True,
+            supports_session_resume=True,
             supports_multi_session=max_sessions > 1,
             chunk_period_ms=FRAME_MS,
         )

@@ -112,6 +112,7 @@ class NativePlugin(ResumableModelPlugin):
         return DuplexCapabilities(
             supports_model_native_turn_policy=True,
             supports_core_resumable_request=True,
+            supports_session_resume=True,
             supports_multi_session=max_sessions > 1,
             chunk_period_ms=1000,
         )

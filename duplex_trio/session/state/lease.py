@@ -62,6 +62,10 @@ class DuplexLeaseState:
             )
         self.detached_at_s = self.last_activity_s = now_s
 
+    def is_replay(self, control_id: str) -> bool:
+        """Whether this control id made the current attachment, so that asking again changes nothing."""
+        return self.terminal_reason is None and control_id == self._last_control_id
+
     def resume(self, expected_generation: int, control_id: str, now_s: float) -> int:
         """Attach again, also over a client that is still there, and return the new generation.
 
@@ -69,7 +73,7 @@ class DuplexLeaseState:
             RealtimeError: `session_resume_conflict` when `expected_generation` is not the current one.
         """
         self._refuse_if_terminal()
-        if control_id == self._last_control_id:
+        if self.is_replay(control_id):
             return self.generation
         if expected_generation != self.generation:
             raise RealtimeError(
