@@ -154,8 +154,13 @@ def _check_told(state: DuplexEngineSession) -> None:
 
 
 def _check_timeline(timeline: InputTimeline) -> None:
-    held = sum(len(chunk) for chunk in timeline._chunks)
-    _hold(timeline.start + held == timeline.end, f"{held} samples held in [{timeline.start}, {timeline.end})")
+    held = sum(len(block) for block in timeline._blocks)
+    _hold(
+        timeline._origin <= timeline.start <= timeline.end <= timeline._origin + held,
+        f"[{timeline.start}, {timeline.end}) is held in {held} samples from {timeline._origin}",
+    )
+    spare = held - (timeline.end - timeline.start)
+    _hold(spare <= 2 * max(map(len, timeline._blocks), default=0), f"{spare} samples are held for nothing")
     _hold(0 <= timeline.committed <= timeline.end, "nothing is committed that did not come")
     room = timeline.bytes_max + int(TAIL_S * timeline.sample_rate_hz) * 4
     _hold(timeline.held_bytes <= room, f"{timeline.held_bytes} bytes held, the bound is {timeline.bytes_max}")

@@ -42,7 +42,7 @@ def world() -> dict[str, Any]:
 CHANGES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "a number": (lambda w: setattr(w["cursor"], "sent_ms", 1.0), "['cursor'].sent_ms"),
     "a private field": (lambda w: w["lease"].begin_operation("x"), "['lease']._operations"),
-    "a sample": (lambda w: w["timeline"]._chunks[0].__setitem__(3, 9.0), "['timeline']._chunks[0]"),
+    "a sample": (lambda w: w["timeline"]._blocks[0].__setitem__(3, 9.0), "['timeline']._blocks[0]"),
     "one more": (lambda w: w["deque"].append(b"y"), "['deque'][]"),
     "one less": (lambda w: w["queue"].pop_media(), "['queue']._media[]"),
     "far down": (lambda w: w["list"][1].__setitem__(1, "four"), "['list'][1][1]"),

@@ -2,7 +2,7 @@
 
 Owns the resampling and what positions in the two mean to each other. Each stretch of sound that is heard
 without a gap has an anchor, one place in both; from there on the rates alone decide, so nothing drifts. A
-line at another rate is heard up to 21 ms late, which is what the resampler holds back.
+line at 24 kHz is heard up to 21 ms late, which is what the resampler holds back.
 """
 
 from __future__ import annotations

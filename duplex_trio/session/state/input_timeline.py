@@ -3,6 +3,9 @@
 Appends grow the line at its end; commits cut a range out of it; what nobody can ask for any more is trimmed
 from its start. Positions count samples at the model's input rate since the session opened and never restart,
 so the voice-activity detector, which lags behind, and a commit, which does not, talk about the same places.
+
+Sound is copied into blocks of one length, so that appends of any size cost what they hold and no more, and
+a position finds its block by arithmetic.
 """
 
 from __future__ import annotations
@@ -17,7 +20,10 @@ from duplex_trio.protocol.duplex import RealtimeError
 from duplex_trio.stages.units import Pcm
 
 BYTES_PER_SAMPLE = 4
-_ARRIVALS_MAX = 4096
+BLOCK_SAMPLES = 8192
+"""Half a second at 16 kHz, 32 KiB: what a line may take beyond the sound it holds, at either end."""
+_ARRIVAL_MS = 20
+"""Appends that are shorter than this together share a time of arrival."""
 
 
 @define
@@ -39,7 +45,8 @@ class InputTimeline:
     start: int = 0
     end: int = 0
     committed: int = 0
-    _chunks: deque[Pcm] = field(factory=deque)
+    _blocks: deque[Pcm] = field(factory=deque)
+    _origin: int = 0
     _arrivals: deque[tuple[int, float]] = field(factory=deque)
 
     def require_room(self, samples: int) -> None:
@@ -48,7 +55,7 @@ class InputTimeline:
         Raises:
             RealtimeError: `input_backpressure` when the line would hold more than `bytes_max`.
         """
-        held = (self.end - self.start) * BYTES_PER_SAMPLE
+        held = self.held_bytes
         if held + samples * BYTES_PER_SAMPLE > self.bytes_max:
             raise RealtimeError(
                 code="input_backpressure",
@@ -62,54 +69,49 @@ class InputTimeline:
         It is taken in any case: what may be refused is refused by `require_room`, and the last milliseconds
         that a resampler held were admitted with the sound that they belong to.
         """
-        if not len(pcm):
-            return
-        self._chunks.append(pcm)
-        self.end += len(pcm)
-        self._arrivals.append((self.end, now_s))
-        if len(self._arrivals) > _ARRIVALS_MAX:
-            self._arrivals.popleft()
+        taken = 0
+        while taken < len(pcm):
+            filled = (self.end - self._origin) % BLOCK_SAMPLES
+            if self.end - self._origin == len(self._blocks) * BLOCK_SAMPLES:
+                self._blocks.append(np.zeros(BLOCK_SAMPLES, np.float32))
+            count = min(BLOCK_SAMPLES - filled, len(pcm) - taken)
+            self._blocks[-1][filled : filled + count] = pcm[taken : taken + count]
+            taken += count
+            self.end += count
+        if taken:
+            self._note_arrival(now_s)
 
     def read(self, begin: int, end: int) -> Pcm:
         """Copy the samples in [begin, end), as far as they are still held."""
         begin, end = max(begin, self.start), min(end, self.end)
         if begin >= end:
             return np.zeros(0, np.float32)
-        parts = []
-        position = self.end
-        # From the end: detection reads what came last, many times a second, while minutes may be held.
-        for chunk in reversed(self._chunks):
-            position -= len(chunk)
-            low, high = max(begin, position), min(end, position + len(chunk))
-            if low < high:
-                parts.append(chunk[low - position : high - position])
-            if position <= begin:
-                break
-        parts.reverse()
-        return np.concatenate(parts) if len(parts) != 1 else parts[0].copy()
+        first, last = (begin - self._origin) // BLOCK_SAMPLES, (end - 1 - self._origin) // BLOCK_SAMPLES
+        offset = begin - self._origin - first * BLOCK_SAMPLES
+        if first == last:
+            return self._blocks[first][offset : offset + end - begin].copy()
+        joined = np.concatenate([self._blocks[index] for index in range(first, last + 1)])
+        return joined[offset : offset + end - begin]
 
     def trim(self, before: int) -> None:
-        """Forget sound before a position. Whole chunks only, so the line may keep a little more."""
-        while self._chunks and self.start + len(self._chunks[0]) <= before:
-            self.start += len(self._chunks.popleft())
+        """Forget sound before a position."""
+        self._begin_at(min(before, self.end))
 
     def commit(self, end: int) -> None:
         """Forget what a commit took; sound after `end` belongs to the next one."""
-        while self._chunks and self.start < end:
-            first = self._chunks.popleft()
-            taken = min(len(first), end - self.start)
-            self.start += taken
-            if taken < len(first):
-                self._chunks.appendleft(first[taken:])
+        self._begin_at(min(end, self.end))
         self.committed = max(self.committed, min(end, self.end))
 
     def clear(self) -> None:
         """Forget everything that is held."""
-        self._chunks.clear()
-        self.start = self.committed = self.end
+        self._begin_at(self.end)
+        self.committed = self.end
 
     def arrival_s(self, position: int) -> float | None:
-        """When the sample before `position` arrived, if that is still known."""
+        """When the sample before `position` arrived, to 20 ms of sound.
+
+        Known for what is held and for what the last commit took; None for anything else.
+        """
         index = bisect_left(self._arrivals, (position, float("-inf")))
         return self._arrivals[index][1] if index < len(self._arrivals) else None
 
@@ -120,4 +122,27 @@ class InputTimeline:
     @property
     def held_bytes(self) -> int:
         """Bytes of sound held."""
-        return sum(chunk.nbytes for chunk in self._chunks)
+        return (self.end - self.start) * BYTES_PER_SAMPLE
+
+    def _begin_at(self, start: int) -> None:
+        if start <= self.start:
+            return
+        # Whoever commits asks afterwards when the end of it arrived, so its arrivals go with the next step only.
+        while self._arrivals and self._arrivals[0][0] <= self.start:
+            self._arrivals.popleft()
+        self.start = start
+        if start == self.end:
+            self._blocks.clear()
+            self._origin = start
+        while start - self._origin >= BLOCK_SAMPLES:
+            self._blocks.popleft()
+            self._origin += BLOCK_SAMPLES
+
+    def _note_arrival(self, now_s: float) -> None:
+        arrivals = self._arrivals
+        shares = (
+            len(arrivals) > 1 and (self.end - arrivals[-2][0]) * 1000 <= _ARRIVAL_MS * self.sample_rate_hz
+        )
+        if shares:
+            arrivals.pop()
+        arrivals.append((self.end, now_s))

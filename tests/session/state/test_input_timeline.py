@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duplex_trio.protocol.duplex import RealtimeError
-from duplex_trio.session.state.input_timeline import BYTES_PER_SAMPLE, InputTimeline
+from duplex_trio.session.state.input_timeline import BLOCK_SAMPLES, BYTES_PER_SAMPLE, InputTimeline
 from duplex_trio.stages.units import Pcm
 
 
@@ -60,12 +60,38 @@ def test_a_commit_behind_the_last_one_takes_nothing() -> None:
     assert (timeline.start, timeline.committed) == (15, 15)
 
 
-def test_a_trim_drops_whole_appends_only() -> None:
-    """Trimming keeps the append that the position lies in, and does not count as a commit."""
+def test_a_trim_cuts_anywhere() -> None:
+    """Also in the middle of an append, and it does not count as a commit."""
     timeline = line(10, 10, 10)
     timeline.trim(25)
-    assert (timeline.start, timeline.committed) == (20, 0)
-    assert timeline.read(0, 30).tolist() == list(range(20, 30))
+    assert (timeline.start, timeline.committed) == (25, 0)
+    assert timeline.read(0, 30).tolist() == list(range(25, 30))
+    timeline.trim(20)
+    assert timeline.start == 25
+    timeline.trim(99)
+    assert (timeline.start, timeline.end, timeline.committed) == (30, 30, 0)
+
+
+def test_one_append_of_minutes_is_let_go_bit_by_bit() -> None:
+    """What is trimmed of it gives its memory back, whatever was appended together."""
+    timeline = line(BLOCK_SAMPLES * 10 + 5)
+    for before in range(0, timeline.end, 1000):
+        timeline.trim(before)
+        blocks = len(timeline._blocks) * BLOCK_SAMPLES
+        assert timeline.end - timeline.start <= blocks <= timeline.end - timeline.start + 2 * BLOCK_SAMPLES
+
+
+@given(st.integers(1, 3 * BLOCK_SAMPLES), st.lists(st.integers(1, 2 * BLOCK_SAMPLES), max_size=6), st.data())
+def test_reads_and_cuts_across_blocks(first: int, others: list[int], data: st.DataObject) -> None:
+    """Wherever the seams of appends and blocks are."""
+    timeline = line(first, *others)
+    cut = data.draw(st.integers(0, timeline.end))
+    timeline.trim(cut)
+    timeline.append(ramp(timeline.end, timeline.end + 700), 0.0)
+    begin = data.draw(st.integers(0, timeline.end))
+    end = data.draw(st.integers(begin, timeline.end))
+    expected = np.arange(max(begin, cut), end, dtype=np.float32)
+    assert np.array_equal(timeline.read(begin, end), expected)
 
 
 def test_a_clear_keeps_the_positions() -> None:
@@ -106,11 +132,37 @@ def test_commits_and_trims_make_room() -> None:
 
 def test_arrivals_are_known_by_position() -> None:
     """A sample arrived with the append that brought it; positions nobody has seen have no time."""
-    timeline = line(10, 10)
-    assert [timeline.arrival_s(at) for at in (1, 10, 11, 20)] == [0.0, 0.0, 1.0, 1.0]
-    assert timeline.arrival_s(21) is None
-    timeline.commit(20)
-    assert timeline.arrival_s(11) == 1.0
+    timeline = line(400, 400)
+    assert [timeline.arrival_s(at) for at in (1, 400, 401, 800)] == [0.0, 0.0, 1.0, 1.0]
+    assert timeline.arrival_s(801) is None
+    timeline.commit(800)
+    assert timeline.arrival_s(401) == 1.0
+
+
+def test_short_appends_share_an_arrival() -> None:
+    """Those that are 20 ms together: a client that sends sample by sample fills no list of times."""
+    timeline = line(*[1] * 3200)
+    assert len(timeline._arrivals) <= 11
+    for at in range(1, 3201):
+        arrived_s = timeline.arrival_s(at)
+        assert arrived_s is not None
+        assert at - 1 <= arrived_s < at + 320
+
+
+@pytest.mark.parametrize("forget", ["trim", "commit"])
+def test_hours_of_sound_leave_nothing_behind(forget: str) -> None:
+    """A line that is kept short has few blocks and few times of arrival, however much has passed through it."""
+    timeline = InputTimeline(16_000, 1 << 20)
+    pcm = np.zeros(8000, np.float32)
+    for index in range(3 * 3600 * 2):
+        timeline.append(pcm, index / 2)
+        if forget == "trim":
+            timeline.trim(timeline.end - 32_000)
+        elif index % 4 == 0:
+            timeline.commit(timeline.end - 100)
+    assert timeline.end == 3 * 3600 * 16_000
+    assert len(timeline._blocks) <= 6
+    assert len(timeline._arrivals) <= 9
 
 
 def test_positions_in_milliseconds_count_from_the_beginning() -> None:
@@ -140,8 +192,7 @@ def test_behaves_as_a_plain_list(steps: list[tuple[str, int]], begin: int, end: 
             start = max(start, min(value, len(samples)))
         elif name == "trim":
             timeline.trim(value)
-            assert start <= timeline.start <= max(start, value)
-            start = timeline.start
+            start = max(start, min(value, len(samples)))
         else:
             timeline.clear()
             start = len(samples)
