@@ -186,6 +186,7 @@ EnvelopeMessage = SessionResume | SessionEventAck
 ClientMessage = DuplexCommand | EnvelopeMessage
 
 __all__ = [
+    "NO_HINTS",
     "AckPlayback",
     "AppendAudio",
     "AppendHints",

@@ -18,6 +18,7 @@ OVERLAP_INTENTS: Mapping[str, OverlapIntent] = {
     "cancel": "barge_in",
     "listen": "listen",
     "continue": "listen",
+    "continue_output": "listen",
     "ack": "listen",
     "drop": "drop",
     "ignore": "drop",
@@ -73,6 +74,16 @@ class AppendHints:
     def overlap_intent(self) -> OverlapIntent | None:
         """What `overlap_action` asks for; None when it is absent or a word without meaning."""
         return OVERLAP_INTENTS.get((self.overlap_action or "").strip().lower())
+
+    @property
+    def decides_overlap(self) -> bool:
+        """Whether the client says itself what to do with this sound during a response."""
+        return self.force_listen or self.force_barge_in or self.overlap_intent is not None
+
+    @property
+    def asks_barge_in(self) -> bool:
+        """Whether the client wants this sound to cut a response."""
+        return self.force_barge_in or self.overlap_intent == "barge_in"
 
 
 NO_HINTS = AppendHints()

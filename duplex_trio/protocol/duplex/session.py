@@ -48,6 +48,7 @@ from duplex_trio.protocol.realtime.turn_detection import (
 __all__ = [
     "DialectName",
     "DuplexSessionConfig",
+    "OverlapPolicy",
     "SemanticVad",
     "ServerVad",
     "SessionDefaults",
@@ -62,7 +63,7 @@ __all__ = [
 MAX_IDLE_TIMEOUT_S: Final = 86_400.0
 _MAX_OVERLAP_MS: Final = 600_000
 
-_OVERLAP_POLICIES: Final = ("listen_only", "barge_in_on_speech")
+_OVERLAP_POLICIES: Final = ("listen_only", "barge_in_on_speech", "by_duration")
 _COMMIT_POLICIES: Final = ("commit_all_on_done", "ack_only")
 
 
@@ -173,18 +174,23 @@ def _turn_taking(reader: PatchReader, config: DuplexSessionConfig) -> dict[str, 
             detection, found.value, found.param, default_silence_ms=config.defaults.silence_duration_ms
         )
     named = reader.find("extra_body.overlap_policy", "overlap_policy")
+    by_duration = named is None and config.overlap_policy == "by_duration"
     if named is not None and named.value is not None:
         wanted = cast(OverlapPolicy, checks.choice(named.value, named.param, _OVERLAP_POLICIES))
-        if wanted != _overlap_of(detection):
-            if found is not None or detection is None:
+        by_duration = wanted == "by_duration" and detection is None
+        if wanted != _overlap_of(detection) and not by_duration:
+            if found is not None or detection is None or wanted == "by_duration":
                 raise _conflict(wanted, detection, named.param)
             detection = evolve(detection, interrupt_response=wanted == "barge_in_on_speech")
-    return {"turn_detection": detection, "overlap_policy": _overlap_of(detection)}
+    policy = "by_duration" if by_duration and detection is None else _overlap_of(detection)
+    return {"turn_detection": detection, "overlap_policy": policy}
 
 
 def _conflict(wanted: str, detection: TurnDetection | None, param: str) -> RealtimeError:
     if detection is None:
         message = "overlap_policy barge_in_on_speech needs turn_detection, which is off."
+    elif wanted == "by_duration":
+        message = "overlap_policy by_duration is for sessions without turn_detection."
     else:
         message = f"overlap_policy {wanted} contradicts turn_detection.interrupt_response."
     return RealtimeError(code=TURN_DETECTION_CODE, message=message, param=param)

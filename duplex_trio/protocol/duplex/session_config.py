@@ -14,7 +14,7 @@ from attrs import Factory, frozen
 from duplex_trio.protocol.realtime.session import SessionConfig
 from duplex_trio.protocol.realtime.turn_detection import DEFAULT_SILENCE_DURATION_MS
 
-OverlapPolicy = Literal["listen_only", "barge_in_on_speech"]
+OverlapPolicy = Literal["listen_only", "barge_in_on_speech", "by_duration"]
 PlaybackCommitPolicy = Literal["commit_all_on_done", "ack_only"]
 
 DEFAULT_IDLE_TIMEOUT_S: Final = 300.0
@@ -45,9 +45,11 @@ class SessionDefaults:
 class DuplexSessionConfig(SessionConfig):
     """A session's configuration in effective form. Times are seconds or milliseconds as the names say.
 
-    `overlap_policy` always agrees with `turn_detection`: speech over an answer cuts it exactly when detection
-    is on and interrupts. `playback_commit_policy` is fixed at open. `extra_body` holds the model's knobs.
-    `defaults` is where a field returns to when the client sends null.
+    `overlap_policy` always agrees with `turn_detection`: `barge_in_on_speech`, speech over an answer cuts it,
+    exactly when detection is on and interrupts; else `listen_only`. With detection off a client may choose
+    `by_duration`: speech over an answer cuts it once there are `overlap_barge_in_ms` of it.
+    `playback_commit_policy` is fixed at open. `extra_body` holds the model's knobs. `defaults` is where a
+    field returns to when the client sends null.
     """
 
     defaults: SessionDefaults
