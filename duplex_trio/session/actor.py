@@ -17,11 +17,9 @@ from duplex_trio.protocol.duplex import (
     CreateItem,
     CreateResponse,
     DeleteItem,
-    InputAudioBufferTimeoutTriggered,
     InputAudioPart,
     MessageItem,
     RealtimeError,
-    ResponseListen,
     RetrieveItem,
     SignalTurn,
     TruncateItem,
@@ -29,11 +27,11 @@ from duplex_trio.protocol.duplex import (
     UpdateSession,
 )
 from duplex_trio.protocol.duplex.audio import AudioInputDecoder, parse_format
+from duplex_trio.session.commits import CommitFlow
 from duplex_trio.session.control import SessionControl
 from duplex_trio.session.core import SessionCore
 from duplex_trio.session.opener import TurnOpener
 from duplex_trio.session.state.conversation import ConversationEntry
-from duplex_trio.session.state.input import commit_audio
 from duplex_trio.session.state.items import (
     check_item_id,
     create_item,
@@ -43,7 +41,6 @@ from duplex_trio.session.state.items import (
     retrieve_item,
     truncate_item,
 )
-from duplex_trio.session.turns import TurnFlow
 from duplex_trio.session.update import SessionUpdater
 from duplex_trio.session.work import CommandWork, IdleWork, ResponseEndedWork, SpeechEndedWork, Work
 from duplex_trio.stages.units import Pcm
@@ -56,13 +53,13 @@ class SessionActor:
         self,
         core: SessionCore,
         control: SessionControl,
-        flow: TurnFlow,
+        commits: CommitFlow,
         opener: TurnOpener,
         updater: SessionUpdater,
     ) -> None:
         self._core = core
         self._control = control
-        self._flow = flow
+        self._commits = commits
         self._opener = opener
         self._updater = updater
 
@@ -84,11 +81,11 @@ class SessionActor:
                 case CommandWork():
                     self._perform_command(work)
                 case SpeechEndedWork():
-                    self._speech_ended(work)
+                    self._commits.speech_ended(work)
                 case ResponseEndedWork():
-                    self._opener.response_ended()
+                    self._commits.response_ended()
                 case IdleWork():
-                    self._user_is_silent(work)
+                    self._commits.user_is_silent(work)
         except RealtimeError as error:
             self._core.refuse(error, event_id)
 
@@ -98,7 +95,7 @@ class SessionActor:
         core, state = self._core, self._core.state
         match work.command:
             case Commit() as command:
-                self._commit(command, work)
+                self._commits.by_hand(command, work)
             case CreateResponse() as command:
                 self._create_response(command, work.seq)
             case CreateItem() as command:
@@ -122,30 +119,6 @@ class SessionActor:
         if isinstance(work.command, CreateItem | DeleteItem | TruncateItem | UpdateSession):
             # An answer that was prepared before does not know of it.
             self._control.discard_prepared()
-
-    def _commit(self, command: Commit, work: CommandWork) -> None:
-        core, state = self._core, self._core.state
-        if work.seq < core.input_floor:
-            return
-        committed = commit_audio(
-            state,
-            state.timeline.start,
-            work.audio_end,
-            empty=command.is_speech is False and core.units is None,
-            untold=core.units is not None,
-        )
-        self._control.discard_prepared()
-        core.disarm_idle()
-        core.emit(committed.events)
-        if core.units is not None:
-            core.units.commit()
-            return
-        if command.is_speech is False:
-            self._listen("silence_or_noise")
-            return
-        turn = self._opener.new_turn(pcm=committed.pcm, item_id=committed.item_id)
-        turn.timing.speech_end_s = turn.timing.committed_s = core.now_s
-        self._opener.take_up(turn, respond=bool(command.response_create), seq=work.seq)
 
     def _create_response(self, command: CreateResponse, seq: int) -> None:
         state, options = self._core.state, command.options
@@ -226,58 +199,6 @@ class SessionActor:
                     event=command.event,
                     turn_state=state.turn_state,
                     epoch=state.epoch,
-                )
-            ]
-        )
-
-    # ------------------------------------------------------------------ the ends of speech and of responses
-
-    def _speech_ended(self, work: SpeechEndedWork) -> None:
-        core, state = self._core, self._core.state
-        if work.seq < core.input_floor or work.end <= state.timeline.committed:
-            return
-        turn, core.prepared = core.prepared, None
-        if turn is not None and turn.failure is not None:
-            turn = None
-        empty = turn is not None and turn.silent
-        committed = commit_audio(state, work.begin, work.end, empty=empty)
-        core.emit(committed.events)
-        if turn is None:
-            turn = self._opener.new_turn(pcm=committed.pcm, item_id=committed.item_id)
-        else:
-            turn.item_id = committed.item_id
-            core.counters.speculations_adopted += 1
-        turn.timing.speech_end_s = state.timeline.arrival_s(work.speech_end)
-        turn.timing.committed_s = core.now_s
-        if empty:
-            turn.discard()
-            self._opener.expect_transcript(turn)
-            self._flow.publish_transcript(turn)
-            self._listen("silence_or_noise")
-            return
-        detection = state.config.turn_detection
-        self._opener.take_up(turn, respond=detection is not None and detection.create_response, seq=work.seq)
-
-    def _user_is_silent(self, work: IdleWork) -> None:
-        core, state = self._core, self._core.state
-        if work.seq < core.input_floor or state.active is not None or state.speech_open:
-            return
-        committed = commit_audio(state, work.begin, work.end, empty=True, answered=True)
-        triggered = InputAudioBufferTimeoutTriggered(
-            event_id=state.new_id("event_"),
-            audio_start_ms=state.timeline.position_ms(work.begin),
-            audio_end_ms=state.timeline.position_ms(work.end),
-            item_id=committed.item_id,
-        )
-        core.emit([triggered, *committed.events])
-        self._opener.answer(self._opener.new_turn(), None, work.seq)
-
-    def _listen(self, reason: str) -> None:
-        state = self._core.state
-        self._core.emit(
-            [
-                ResponseListen.because(
-                    reason, session_id=state.session_id, epoch=state.epoch, event_id=state.new_id("event_")
                 )
             ]
         )

@@ -21,7 +21,6 @@ from duplex_trio.protocol.duplex import (
     DuplexEvent,
     ErrorEvent,
     Heartbeat,
-    OverlapDecision,
     RealtimeError,
     SessionHeartbeatAck,
 )
@@ -31,8 +30,8 @@ from duplex_trio.session.state.input import clear_input
 from duplex_trio.session.state.items import ack_playback
 from duplex_trio.session.state.response import Response
 
-_CUT_THE_ANSWER_ONLY: frozenset[CancelReason] = frozenset({"client_cancelled", "output_audio_buffer_clear"})
-"""Reasons that end the answer in progress and leave standing what the user said behind it."""
+_CUT_THE_ANSWER_ONLY: frozenset[CancelReason] = frozenset({"output_audio_buffer_clear"})
+"""Reasons that end the answer in progress and leave standing the one behind it."""
 
 
 class SessionControl:
@@ -56,7 +55,6 @@ class SessionControl:
         started_s = core.now_s
         response = state.active
         cancellation = state.cancel(reason, started_s)
-        core.respond_when_done = False
         core.disarm_idle()
         self.discard_prepared()
         core.turns.discard_before(cancellation.epoch)
@@ -89,24 +87,9 @@ class SessionControl:
         if turn is not None:
             turn.discard()
 
-    def speech_over_response(self, *, interrupt: bool) -> None:
-        """The user began to speak while a response is in progress or still being played."""
-        state = self._core.state
-        decision = OverlapDecision(
-            event_id=state.new_id("event_"),
-            session_id=state.session_id,
-            epoch=state.epoch,
-            policy="barge_in_on_speech" if interrupt else "listen_only",
-            action="barge_in" if interrupt else "listen",
-            reason="server_vad_speech_started" if interrupt else "policy_listen_only",
-        )
-        if interrupt:
-            self.cancel("turn_detected", first=[decision])
-        else:
-            self._core.emit([decision])
-
     def cancel_response(self, command: CancelResponse, seq: int) -> None:
-        """`response.cancel`.
+        """`response.cancel`: nothing of what was said so far is answered by itself any more, but it stays
+        said.
 
         Raises:
             RealtimeError: `response_cancel_not_active`.
@@ -119,15 +102,17 @@ class SessionControl:
                 f"Cancellation failed: response {command.response_id!r} is not active",
                 param="response_id",
             )
-        if active is None and not core.asked and not core.respond_when_done:
+        if active is None and not core.asked:
             raise RealtimeError("response_cancel_not_active", "Cancellation failed: no active response found")
         core.cancel_floor = seq
         core.touch()
-        if active is not None or core.respond_when_done:
+        if active is not None:
             self.cancel("client_cancelled")
 
     def barge_in(self, command: BargeIn | CancelInput, seq: int) -> None:
         """`barge_in` and `input.cancel`: drop input, and cut what it set in motion.
+
+        What became an item before stays said, and nothing answers it by itself any more.
 
         Raises:
             RealtimeError: `barge_in_unsupported`.
@@ -191,10 +176,7 @@ class SessionControl:
         self._core.emit([SessionHeartbeatAck(event_id=state.new_id("event_"), session_id=state.session_id)])
 
     def fail_response(self, response: Response, error: RealtimeError) -> None:
-        """A response ends because something failed: the error first, then the closing block.
-
-        An answer that waited for its end is not given by itself; the next `response.create` gives it.
-        """
+        """A response ends because something failed: the error first, then the closing block."""
         core, state = self._core, self._core.state
         if response.status is not None:
             return
@@ -202,7 +184,6 @@ class SessionControl:
         report = ErrorEvent.from_error(error, event_id=state.new_id("event_"))
         core.emit([report, *state.fail_response(response, error, core.now_s)])
         core.counters.responses_failed += 1
-        core.respond_when_done = False
         core.log.warning(
             "response.failed", response_id=response.response_id, code=error.code, message=error.message
         )

@@ -20,6 +20,7 @@ from duplex_trio.protocol.duplex import RealtimeError
 from duplex_trio.protocol.duplex.session import SemanticVad, ServerVad, TurnDetection
 from duplex_trio.session.control import SessionControl
 from duplex_trio.session.core import SessionCore
+from duplex_trio.session.overlap import OverlapJudge
 from duplex_trio.session.partials import PartialTranscripts
 from duplex_trio.session.port import VoiceLine, VoiceListener
 from duplex_trio.session.state.detector_sound import DetectorSound
@@ -52,13 +53,17 @@ class SpeechDetector(VoiceListener):
 
     Args:
         core: the session.
-        control: for interrupting and for throwing prepared turns away.
+        control: for throwing prepared turns away.
+        overlap: is told of speech that begins.
         prepare: makes a prepared turn.
     """
 
-    def __init__(self, core: SessionCore, control: SessionControl, prepare: Prepare) -> None:
+    def __init__(
+        self, core: SessionCore, control: SessionControl, overlap: OverlapJudge, prepare: Prepare
+    ) -> None:
         self._core = core
         self._control = control
+        self._overlap = overlap
         self._prepare = prepare
         self._endpointer = Endpointer()
         self._sound = DetectorSound(core.state.timeline)
@@ -66,7 +71,7 @@ class SpeechDetector(VoiceListener):
         self._generation = self._given_in = 0
         self._found: deque[EndpointEvent] = deque()
         self._ending: SpeechEndedWork | None = None
-        self._on = self._lost = False
+        self._on = False
         self._speech_start = 0
         self._partials = PartialTranscripts(core)
         self._crash: Exception | None = None
@@ -100,7 +105,7 @@ class SpeechDetector(VoiceListener):
         hand.
         """
         timeline, was_on = self._core.state.timeline, self._on
-        self._on = detection is not None and not self._lost
+        self._on = self._core.detects
         if detection is None:
             self._stop_listening()
             return
@@ -181,7 +186,7 @@ class SpeechDetector(VoiceListener):
 
     def unavailable(self) -> None:
         """Go on without detection; see `VoiceListener`."""
-        self._line, self._lost = None, True
+        self._line, self._core.detector_failed = None, True
         self._stop_listening()
         self._core.refuse(
             RealtimeError(
@@ -240,17 +245,9 @@ class SpeechDetector(VoiceListener):
         self._speech_start = max(start, state.timeline.start) if self._keeps_speech else start
         self._partials.reset()
         core.disarm_idle()
-        interrupts = state.interruptible(core.now_s)
         core.emit(speech_started(state, self._speech_start))
         core.log.info("speech.started", at_ms=state.timeline.position_ms(self._speech_start))
-        if interrupts:
-            detection = state.config.turn_detection
-            interrupt = (
-                detection is not None
-                and detection.interrupt_response
-                and state.capabilities.supports_barge_in
-            )
-            self._control.speech_over_response(interrupt=interrupt)
+        self._overlap.speech_began(self._speech_start, self.scored)
 
     def _speech_ends(self, end_heard: int, speech_end_heard: int) -> None:
         core, state = self._core, self._core.state
@@ -280,6 +277,8 @@ class SpeechDetector(VoiceListener):
         if not self._on:
             if self._core.units is not None:
                 timeline.trim(timeline.end - int(CATCH_UP_S * timeline.sample_rate_hz))
+            elif self._overlap.judges and not state.speech_open:
+                timeline.trim(timeline.end - self._kept)
         elif not self._keeps_speech:
             timeline.trim(self.scored)
         elif not self._endpointer.speech_active and not state.speech_open and self._ending is None:

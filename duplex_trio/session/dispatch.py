@@ -25,6 +25,7 @@ from duplex_trio.session.control import SessionControl
 from duplex_trio.session.core import SessionCore
 from duplex_trio.session.detector import SpeechDetector
 from duplex_trio.session.ingress import SessionIngress
+from duplex_trio.session.state.heard_input import HeardInput
 from duplex_trio.session.work import CommandWork
 
 
@@ -79,11 +80,18 @@ class SessionDispatch:
                 self._put_in_line(command, seq)
 
     def _put_in_line(self, command: DuplexCommand, seq: int) -> None:
-        core = self._core
+        core, state = self._core, self._core.state
         core.require_room_in_line()
-        if isinstance(command, Commit):
-            self._ingress.flush()
-        timeline = core.state.timeline
-        core.put_in_line(CommandWork(command=command, seq=seq, audio_end=timeline.end))
+        heard = self._take_heard() if isinstance(command, Commit) else None
+        timeline = state.timeline
+        core.put_in_line(CommandWork(command=command, seq=seq, audio_end=timeline.end, heard=heard))
         if isinstance(command, Commit) and timeline.end > timeline.committed:
             self._detector.restart()
+
+    def _take_heard(self) -> HeardInput:
+        """What the sound up to here held; what comes later belongs to another commit."""
+        core, state = self._core, self._core.state
+        self._ingress.flush()
+        heard = state.heard.snapshot(playing=state.interruptible(core.now_s))
+        state.heard.restart()
+        return heard

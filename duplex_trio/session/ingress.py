@@ -6,10 +6,11 @@ resample and store. What is said in the sound is found by `detector`, which foll
 
 from __future__ import annotations
 
-from duplex_trio.protocol.duplex import AppendAudio, RealtimeError
+from duplex_trio.protocol.duplex import NO_HINTS, AppendAudio, RealtimeError
 from duplex_trio.protocol.duplex.audio import AudioInputDecoder, parse_format
 from duplex_trio.session.core import SessionCore
 from duplex_trio.session.detector import SpeechDetector
+from duplex_trio.session.overlap import OverlapJudge
 
 
 class SessionIngress:
@@ -18,37 +19,44 @@ class SessionIngress:
     Args:
         core: the session.
         detector: is told of sound that is stored and of sound that is dropped.
+        overlap: judges sound, and decides what it does to a response.
     """
 
-    def __init__(self, core: SessionCore, detector: SpeechDetector) -> None:
+    def __init__(self, core: SessionCore, detector: SpeechDetector, overlap: OverlapJudge) -> None:
         self._core = core
         self._detector = detector
+        self._overlap = overlap
         self._decoder: AudioInputDecoder | None = None
 
     def append(self, command: AppendAudio) -> None:
-        """Take one append: decode, resample, store.
+        """Take one append: decode, resample, judge, store.
 
         Raises:
             RealtimeError: `invalid_input_modality`, `unsupported_audio_format`, `bad_audio` or
                 `input_backpressure`; the append is dropped, the session goes on.
         """
-        core = self._core
-        capabilities = core.state.capabilities
+        core, state = self._core, self._core.state
+        capabilities = state.capabilities
         if command.video_frames and "video" not in capabilities.optional_input_modalities:
             raise RealtimeError("invalid_input_modality", "the model takes no video", param="video_frames")
         if not command.audio:
             raise RealtimeError("invalid_input_modality", "the append holds no audio", param="audio")
         decoder = self._decoder_for(command)
         samples = decoder.samples_of(len(command.audio))
-        core.state.timeline.require_room(samples)
+        state.timeline.require_room(samples)
         if core.units is not None:
             core.units.require_room(samples)
         pcm = decoder.feed(command.audio)
         # Nothing is refused from here on, and nothing was changed before.
         self._decoder = decoder
+        hints = command.hints
+        if hints is not NO_HINTS or self._overlap.judges:
+            pcm = self._overlap.hear(command, pcm)
+        else:
+            state.heard.unjudged = True
         if core.units is not None:
-            core.units.feed(pcm)
-        core.state.timeline.append(pcm, core.now_s)
+            core.units.feed(pcm, force_listen=hints.force_listen)
+        state.timeline.append(pcm, core.now_s)
         core.touch()
         self._detector.heard()
 

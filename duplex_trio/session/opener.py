@@ -65,14 +65,12 @@ class TurnOpener:
 
         Args:
             turn: the turn, prepared ahead or not.
-            respond: whether it asks for a response; it waits while another one is in progress.
+            respond: whether it gets a response now.
             seq: the place of what asked for it among the client's commands.
+
+        Raises:
+            RealtimeError: `conversation_already_has_active_response`.
         """
-        if respond and self._core.state.active is not None:
-            if self._hold(turn):
-                return
-            self._core.respond_when_done = True
-            respond = False
         if respond:
             self.answer(turn, None, seq)
         elif turn.speculative:
@@ -119,14 +117,6 @@ class TurnOpener:
         if turn.item_id is not None and not self._core.closing:
             self.transcribe(self.new_turn(pcm=turn.pcm, item_id=turn.item_id))
 
-    def response_ended(self) -> None:
-        """Answer what was said during a response that is done now."""
-        core = self._core
-        self.begin_upcoming()
-        if core.respond_when_done and core.state.active is None:
-            core.respond_when_done = False
-            self.answer(self.new_turn(), None, core.command_seq + 1)
-
     def expect_transcript(self, turn: Turn) -> None:
         """From here on the turn owes the transcript of its item, if it has sound."""
         if turn.item_id is not None and turn.pcm is not None and not turn.told:
@@ -134,16 +124,17 @@ class TurnOpener:
 
     # ------------------------------------------------------------------ while another answer is spoken
 
-    def _hold(self, turn: Turn) -> bool:
+    def hold(self, turn: Turn) -> bool:
         """Let a turn be the next one to be answered, if the model can work on it while it still speaks.
 
-        One turn at a time, in order of their commits: what comes behind it waits for the end of its answer.
+        False if it must wait for the end of the response, or of another turn that is held already. One turn
+        at a time, in order of their commits: what comes behind it waits for the end of its answer.
         """
         core, speaking = self._core, self._core.speaking
         if (
             not core.state.capabilities.supports_concurrent_turn_requests
             or core.upcoming is not None
-            or core.respond_when_done
+            or core.state.deferred.wanted
             or turn.in_line
             or speaking is None
             or speaking.response is not core.state.active

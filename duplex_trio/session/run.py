@@ -40,6 +40,7 @@ from duplex_trio.protocol.duplex import (
 from duplex_trio.protocol.duplex.session import DuplexSessionConfig
 from duplex_trio.session.actor import SessionActor
 from duplex_trio.session.attachment import Attachment, ResumableAttachment, ResumeGrant
+from duplex_trio.session.commits import CommitFlow
 from duplex_trio.session.control import SessionControl
 from duplex_trio.session.core import SessionCore, SessionEnd
 from duplex_trio.session.delivery import Delivery
@@ -50,10 +51,12 @@ from duplex_trio.session.handle import DuplexSessionHandle
 from duplex_trio.session.idle import IdlePrompter
 from duplex_trio.session.ingress import SessionIngress
 from duplex_trio.session.opener import TurnOpener
+from duplex_trio.session.overlap import OverlapJudge
 from duplex_trio.session.port import DuplexStagePort
 from duplex_trio.session.presence import Presence
 from duplex_trio.session.state.egress_queue import MediaEntry
 from duplex_trio.session.state.engine_session import DuplexEngineSession
+from duplex_trio.session.state.input import speech_stopped
 from duplex_trio.session.state.items import seed_user_text
 from duplex_trio.session.state.journal import EventJournal
 from duplex_trio.session.turn import Turn
@@ -100,9 +103,11 @@ class DuplexSessionRunner:
             self.core.units = UnitFlow(self.core, self.control, self.flow, plugin)
         updater = SessionUpdater(self.core, self._config_adopted)
         opener = TurnOpener(self.core, self.control, self.flow)
-        self.actor = SessionActor(self.core, self.control, self.flow, opener, updater)
-        self.detector = SpeechDetector(self.core, self.control, opener.prepare)
-        ingress = SessionIngress(self.core, self.detector)
+        commits = CommitFlow(self.core, self.control, self.flow, opener)
+        self.actor = SessionActor(self.core, self.control, commits, opener, updater)
+        self.overlap = OverlapJudge(self.core, self.control)
+        self.detector = SpeechDetector(self.core, self.control, self.overlap, opener.prepare)
+        ingress = SessionIngress(self.core, self.detector, self.overlap)
         self.idle = IdlePrompter(self.core, lambda: self.detector.scored)
         self.core.disarm_idle = self.idle.disarm
         self.core.transcribe_again = opener.transcribe_again
@@ -236,6 +241,9 @@ class DuplexSessionRunner:
     def _config_adopted(self, before: DuplexSessionConfig, after: DuplexSessionConfig) -> None:
         if before.turn_detection != after.turn_detection:
             self.idle.disarm()
+            if before.turn_detection is None:
+                # Speech that was heard without a detector ends here: the detector finds its own.
+                self.core.emit(speech_stopped(self.core.state, self.core.state.timeline.end))
             self.detector.configure(after.turn_detection)
 
     def _opening(self) -> list[DuplexEvent]:

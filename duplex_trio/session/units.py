@@ -82,6 +82,7 @@ class UnitFlow:
         self._requests = 0
         self._ending: Response | None = None
         self._commit_due = False
+        self._force_listen = False
         self._response_over = trio.lowlevel.ParkingLot()
         self._budget = SilenceBudget()
         self._speech = SpeechClock(plugin.unit_samples / plugin.input_sample_rate_hz)
@@ -103,10 +104,18 @@ class UnitFlow:
                 param="audio",
             )
 
-    def feed(self, pcm: Pcm) -> None:
-        """Take sound, for which there is room; the last milliseconds of a resampler are taken in any case."""
+    def feed(self, pcm: Pcm, *, force_listen: bool = False) -> None:
+        """Take sound, for which there is room; the last milliseconds of a resampler are taken in any case.
+
+        Args:
+            pcm: the sound.
+            force_listen: the units that hold some of it ask the model to listen.
+        """
+        self._force_listen |= force_listen
         self.buffer.append(pcm)
-        self._offer()
+        if self._offer():
+            # What is left is of this sound alone.
+            self._force_listen = force_listen and self.buffer.has_pending
 
     def commit(self) -> None:
         """The user's turn ends: what is left becomes a unit."""
@@ -115,7 +124,7 @@ class UnitFlow:
 
     def clear(self) -> None:
         """Drop sound that the model has not taken."""
-        self._commit_due = False
+        self._commit_due = self._force_listen = False
         self.buffer.clear()
 
     def response_ended(self) -> None:
@@ -128,6 +137,7 @@ class UnitFlow:
     async def append_units(self, start_pump: StartPump) -> None:
         """Take units to the model, in order. Runs in the epoch's scope."""
         self._turn, self._view, self._ending = None, None, None
+        self._force_listen = False
         self._speech.reset()
         while True:
             self._offer()
@@ -217,15 +227,20 @@ class UnitFlow:
                 "runtime_data_plane_stream_failed", f"the model's hook failed: {error}"
             ) from error
 
-    def _offer(self) -> None:
+    def _offer(self) -> bool:
+        """Put whole units in line while there is room; true if there was one."""
+        offered = False
         while self._units.statistics().current_buffer_used < self._core.limits.units_waiting_max:
             reservation = self.buffer.prepare_append()
             if reservation is None and self._commit_due:
                 self._commit_due = False
                 reservation = self.buffer.prepare_commit()
             if reservation is None:
-                return
-            self._units.send_nowait(_Waiting(pcm=reservation.pcm, reservation=reservation))
+                break
+            waiting = _Waiting(pcm=reservation.pcm, reservation=reservation, force_listen=self._force_listen)
+            self._units.send_nowait(waiting)
+            offered = True
+        return offered
 
     # ------------------------------------------------------------------ pump
 

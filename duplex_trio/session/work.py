@@ -6,6 +6,7 @@ import trio
 from attrs import Factory, frozen
 
 from duplex_trio.protocol.duplex import Commit, CreateResponse, DuplexCommand
+from duplex_trio.session.state.heard_input import HeardInput
 
 
 @frozen(kw_only=True)
@@ -13,11 +14,13 @@ class CommandWork:
     """A client command whose turn has come. `seq` is its place among all commands of the session.
 
     `audio_end` is the end of the input line when a commit arrived: sound that came later is not part of it.
+    `heard` is what that sound held, for a commit.
     """
 
     command: DuplexCommand
     seq: int
     audio_end: int
+    heard: HeardInput | None = None
 
     @property
     def asks(self) -> bool:

@@ -258,7 +258,7 @@ def check_settled(handle: DuplexSessionHandle) -> None:
         _hold(not core.live_turns, f"nobody talks, yet requests are live: {sorted(core.live_turns)}")
         _hold(core.state.active is None, "nobody talks, yet a response is in progress")
     _hold(not core.state.conversation.pending_transcripts, "transcripts are still awaited")
-    _hold(not core.asked and not core.respond_when_done, "an answer is still awaited")
+    _hold(not core.asked and not core.state.deferred.wanted, "an answer is still awaited")
     _hold(
         core.egress.queue.media_ms == 0 or core.state.active is not None,
         "sound waits for a response that is over",

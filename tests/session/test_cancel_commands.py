@@ -47,6 +47,8 @@ CUT = [
     "rate_limits.updated",
 ]
 
+SPOKEN_OVER = ["overlap.decision", "input_audio_buffer.speech_started"]
+
 
 def message(text: str) -> CreateItem:
     return CreateItem(item=MessageItem(role="user", content=(InputTextPart(text),)))
@@ -169,7 +171,12 @@ async def test_barge_in_cuts_the_response_and_drops_input(
     """As a cancel, with the precise reason; buffered sound is gone."""
     async with answering() as talker:
         talker.append(700, loud=True)
-        assert await behind(talker, command) == ["output_audio_buffer.cleared", *CUT]
+        assert await behind(talker, command) == [
+            *SPOKEN_OVER,
+            "input_audio_buffer.speech_stopped",
+            "output_audio_buffer.cleared",
+            *CUT,
+        ]
         (done,) = talker.heard.of(ResponseDone)
         assert done.response.status_details is not None
         assert done.response.status_details.reason == "client_cancelled"
@@ -227,7 +234,7 @@ async def test_clear_stops_sound_and_response(autojump_clock: MockClock, named: 
         talker.append(700, loud=True)
         response_id = talker.heard.of(ResponseCreated)[0].response.id if named else None
         command = ClearOutputAudio(response_id=response_id)
-        assert await behind(talker, command) == ["output_audio_buffer.cleared", *CUT]
+        assert await behind(talker, command) == [*SPOKEN_OVER, "output_audio_buffer.cleared", *CUT]
         (done,) = talker.heard.of(ResponseDone)
         assert done.duplex is not None
         assert done.duplex.cancel_reason == "output_audio_buffer_clear"

@@ -60,7 +60,7 @@ def told(script: Script) -> list[list[str]]:
 async def say(talker: Talker) -> None:
     """Commit some speech that asks for an answer, and wait until it is an item."""
     number = len(talker.heard.of(InputAudioBufferCommitted)) + 1
-    talker.append(300, loud=True)
+    talker.append(800, loud=True)
     talker.send(Commit(response_create=True))
     await talker.heard.nth(InputAudioBufferCommitted, number)
 
@@ -145,29 +145,27 @@ async def test_one_turn_ahead_and_no_more(autojump_clock: MockClock) -> None:
         assert [prompt[-1] for prompt in told(lines)] == ["first", "second", "third"]
 
 
-async def test_a_barge_in_discards_it(autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize("command", [BargeIn(), CancelResponse()])
+async def test_a_cancel_discards_it(autojump_clock: MockClock, command: DuplexCommand) -> None:
     """What the user said stays said and is transcribed once; it is not answered."""
     lines = script()
     async with conversation(pipeline=TurnsPipeline(script=lines), patch=BY_HAND) as talker:
         await two_turns(talker)
-        talker.send(BargeIn())
+        talker.send(command)
         await talker.heard.nth(Transcribed, 2)
         await trio.sleep(5.0)
         assert [status for status, _ in order(talker)] == ["created", "cancelled"]
         assert len(talker.heard.of(Transcribed)) == 2
 
 
-@pytest.mark.parametrize("command", [CancelResponse(), ClearOutputAudio()])
 @pytest.mark.parametrize("transcribed", [False, True])
-async def test_cutting_the_answer_leaves_it_standing(
-    autojump_clock: MockClock, command: DuplexCommand, transcribed: bool
-) -> None:
+async def test_silencing_the_answer_leaves_it_standing(autojump_clock: MockClock, transcribed: bool) -> None:
     """The client silenced the first answer; the second one follows, and its words are told once."""
     async with conversation(pipeline=TurnsPipeline(script=script()), patch=BY_HAND) as talker:
         await two_turns(talker)
         if transcribed:
             await talker.heard.nth(Transcribed, 2)
-        talker.send(command)
+        talker.send(ClearOutputAudio())
         await talker.heard.nth(ResponseDone, 2)
         statuses = [status for status, _ in order(talker)]
         assert statuses == ["created", "cancelled", "created", "completed"]

@@ -95,10 +95,12 @@ async def test_detection_can_be_turned_on_again(autojump_clock: MockClock) -> No
         await talker.speak(5.0)
         await update(talker, {"turn_detection": {"type": "server_vad"}})
         await talker.pause(0.5)
-        assert not talker.heard.of(InputAudioBufferSpeechStarted)
+        by_hand = talker.heard.of(InputAudioBufferSpeechStarted)
+        assert [started.audio_start_ms for started in by_hand] == [0]
+        assert "input_audio_buffer.speech_stopped" in talker.heard.types
         await talker.turn()
         await talker.heard.nth(ResponseDone, 1)
-        assert talker.heard.of(InputAudioBufferSpeechStarted)[0].audio_start_ms >= 5000
+        assert talker.heard.of(InputAudioBufferSpeechStarted)[1].audio_start_ms >= 5000
 
 
 async def test_a_longer_silence_holds_for_speech_in_progress(autojump_clock: MockClock) -> None:

@@ -36,6 +36,7 @@ from duplex_trio.protocol.duplex.session import DuplexSessionConfig
 from duplex_trio.session.state.append_ledger import AppendLedger
 from duplex_trio.session.state.conversation import Conversation, ConversationEntry
 from duplex_trio.session.state.fence import DuplexFence
+from duplex_trio.session.state.heard_input import DeferredCommits, InputLedger
 from duplex_trio.session.state.input_timeline import InputTimeline
 from duplex_trio.session.state.lease import DuplexLeaseState
 from duplex_trio.session.state.playback import PlayoutClock
@@ -91,6 +92,8 @@ class DuplexEngineSession:
     input_item_id: str | None = None
     speech_open: bool = False
     active: Response | None = None
+    heard: InputLedger = field(factory=InputLedger)
+    deferred: DeferredCommits = field(factory=DeferredCommits)
     appends: AppendLedger = field(
         default=Factory(lambda self: AppendLedger(DuplexFence(self.session_id, 0, 0)), takes_self=True)
     )
@@ -223,7 +226,11 @@ class DuplexEngineSession:
         return self._close(response, status, details, shown_text, now_s)
 
     def fail_response(self, response: Response, error: RealtimeError, now_s: float) -> list[DuplexEvent]:
-        """The response ends because something failed."""
+        """The response ends because something failed.
+
+        What was said meanwhile is not answered by itself; the next response does it.
+        """
+        self.deferred.clear()
         status_error = StatusError(type=error.error_class, code=error.code, message=error.message)
         details = StatusDetails(type="failed", error=status_error)
         return self._close(
@@ -239,6 +246,8 @@ class DuplexEngineSession:
         shown = response.heard_text(self.heard_ms(response, now_s)) if response is not None else ""
         self.epoch += 1
         self.appends.raise_epoch(self.fence)
+        self.heard.end_overlap()
+        self.deferred.clear()
         events: list[DuplexEvent] = self.clear_playback(now_s)
         self.turn_state = "barge_in"
         if response is not None:
@@ -279,7 +288,10 @@ class DuplexEngineSession:
 
     def interruptible(self, now_s: float) -> bool:
         """Whether there is something that a barge-in would interrupt."""
-        return self.active is not None or bool(self.unplayed(now_s))
+        if self.active is not None:
+            return True
+        # Asked with every append: nothing plays longer than the clock of all sound says.
+        return now_s < self.playout.play_end_s + ACK_SLACK_S and bool(self.unplayed(now_s))
 
     def credit_heard(self, response: Response) -> bool:
         """Let history follow a new playback position of an ended response; true if its item changed."""

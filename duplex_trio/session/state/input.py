@@ -22,6 +22,7 @@ from duplex_trio.protocol.duplex import (
     InputAudioPart,
     MessageItem,
     RealtimeError,
+    ResponseListen,
     TranscriptionError,
 )
 from duplex_trio.session.state.conversation import ConversationEntry
@@ -31,12 +32,17 @@ from duplex_trio.stages.units import Pcm
 
 @frozen(eq=False)
 class CommittedAudio:
-    """Sound that became a user item. `end` is its last position; `events` announce it."""
+    """Sound that became a user item.
+
+    `end` is its last position; `events` announce it. `told` says that the client gave its words, so that no
+    transcript is to be made.
+    """
 
     item_id: str
     pcm: Pcm
     end: int
     events: list[DuplexEvent]
+    told: bool = False
 
 
 def speech_started(session: DuplexEngineSession, start: int) -> list[DuplexEvent]:
@@ -81,6 +87,9 @@ def commit_audio(
     empty: bool = False,
     answered: bool = False,
     untold: bool = False,
+    transcript: str | None = None,
+    deferred: bool = False,
+    asks: bool = False,
 ) -> CommittedAudio:
     """Make the sound in [begin, end) a user item whose transcript is pending.
 
@@ -91,55 +100,89 @@ def commit_audio(
         empty: the sound is known to hold no speech, so no transcript will come.
         answered: a response follows although it is empty.
         untold: the model hears the sound itself and gives no transcript.
-
-    Raises:
-        RealtimeError: `input_audio_buffer_commit_empty` when nothing was appended since the last commit and
-            the commit does not say itself that there is no speech.
+        transcript: what the client says was said; then nobody transcribes it.
+        deferred: it was said over a response, and its own, if it `asks` for one, waits for the end of that.
+        asks: the commit asks for a response.
     """
-    if end <= session.timeline.committed and not empty:
-        raise RealtimeError(
-            "input_audio_buffer_commit_empty",
-            "nothing was appended to the input audio buffer since the last commit",
-        )
     events = speech_stopped(session, end)
     item_id = input_item_id(session)
     pcm = session.timeline.read(begin, end)
-    item = MessageItem(id=item_id, role="user", content=(InputAudioPart(transcript="" if empty else None),))
+    words = "" if empty else transcript
+    item = MessageItem(id=item_id, role="user", content=(InputAudioPart(transcript=words),))
     previous = session.conversation.insert(
-        ConversationEntry(item, transcript_pending=not (empty or untold), answered=empty or untold),
+        ConversationEntry(
+            item,
+            words or "",
+            transcript_pending=words is None and not untold,
+            answered=empty or untold,
+        ),
         make_room=True,
     )
-    session.timeline.commit(end)
-    session.input_item_id = None
-    session.commit_seq += 1
-    session.turn_state = "user_committed"
+    _take(session, end)
     new_id = session.new_id
     record = CommitRecord(
         is_speech=not empty,
         empty=True if empty else None,
         no_response=True if empty and not answered else None,
+        overlap_deferred=True if deferred else None,
+        response_create_deferred=asks if deferred else None,
     )
     events += [
         ConversationItemAdded(event_id=new_id("event_"), previous_item_id=previous, item=item),
         ConversationItemCreated(event_id=new_id("event_"), previous_item_id=previous, item=item),
-        InputAudioBufferCommitted(
-            event_id=new_id("event_"),
-            previous_item_id=previous,
-            item_id=item_id,
-            duplex=DuplexExtension(epoch=session.epoch, turn_id=session.turn_id, commit=record),
-        ),
-        ConversationItemDone(event_id=new_id("event_"), previous_item_id=previous, item=item),
+        _committed(session, item_id, previous, record),
     ]
-    return CommittedAudio(item_id, pcm, end, events)
+    if words:
+        events.append(_completed(session, item_id, words, len(pcm) / session.timeline.sample_rate_hz))
+    events.append(ConversationItemDone(event_id=new_id("event_"), previous_item_id=previous, item=item))
+    return CommittedAudio(item_id, pcm, end, events, told=bool(words))
+
+
+def commit_acknowledgement(session: DuplexEngineSession, end: int) -> list[DuplexEvent]:
+    """Take the sound up to `end` as a sign that the user listens: it becomes no item, and nothing answers it."""
+    events = speech_stopped(session, end)
+    item_id = input_item_id(session)
+    _take(session, end)
+    record = CommitRecord(is_speech=True, empty=True, no_response=True, overlap_ack=True)
+    events.append(_committed(session, item_id, session.conversation.last_item_id, record))
+    return events
+
+
+def _take(session: DuplexEngineSession, end: int) -> None:
+    session.timeline.commit(end)
+    session.input_item_id = None
+    session.commit_seq += 1
+    session.turn_state = "user_committed"
+
+
+def _committed(
+    session: DuplexEngineSession, item_id: str, previous: str | None, record: CommitRecord
+) -> InputAudioBufferCommitted:
+    return InputAudioBufferCommitted(
+        event_id=session.new_id("event_"),
+        previous_item_id=previous,
+        item_id=item_id,
+        duplex=DuplexExtension(epoch=session.epoch, turn_id=session.turn_id, commit=record),
+    )
 
 
 def clear_input(session: DuplexEngineSession) -> list[DuplexEvent]:
     """Drop buffered sound."""
     events = speech_stopped(session, session.timeline.end)
     session.timeline.clear()
+    session.heard.restart()
     session.input_item_id = None
     events.append(InputAudioBufferCleared(event_id=session.new_id("event_")))
     return events
+
+
+def listening(session: DuplexEngineSession, reason: str) -> list[DuplexEvent]:
+    """The session listens on: a sign of life that belongs to no response."""
+    return [
+        ResponseListen.because(
+            reason, session_id=session.session_id, epoch=session.epoch, event_id=session.new_id("event_")
+        )
+    ]
 
 
 def transcript_delta(session: DuplexEngineSession, item_id: str, text: str) -> list[DuplexEvent]:
@@ -160,14 +203,18 @@ def transcript_completed(
     """
     if session.conversation.set_transcript(item_id, text) is None:
         return []
-    return [
-        ConversationItemInputAudioTranscriptionCompleted(
-            event_id=session.new_id("event_"),
-            item_id=item_id,
-            transcript=text,
-            usage=DurationUsage(seconds=round(audio_duration_s, 3)),
-        )
-    ]
+    return [_completed(session, item_id, text, audio_duration_s)]
+
+
+def _completed(
+    session: DuplexEngineSession, item_id: str, text: str, audio_duration_s: float
+) -> ConversationItemInputAudioTranscriptionCompleted:
+    return ConversationItemInputAudioTranscriptionCompleted(
+        event_id=session.new_id("event_"),
+        item_id=item_id,
+        transcript=text,
+        usage=DurationUsage(seconds=round(audio_duration_s, 3)),
+    )
 
 
 def transcript_failed(session: DuplexEngineSession, item_id: str, error: RealtimeError) -> list[DuplexEvent]:

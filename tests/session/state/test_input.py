@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
 from duplex_trio.protocol.duplex import (
     ConversationItemInputAudioTranscriptionFailed,
@@ -86,33 +85,6 @@ def test_a_commit_by_hand_ends_open_speech(make_session: Any) -> None:
         *COMMITTED,
     ]
     assert speech_stopped(session, 16_000) == []
-
-
-def test_an_empty_commit_is_refused(make_session: Any) -> None:
-    """Nothing appended, everything committed, or everything cleared: all the same to the client."""
-    session = make_session()
-    for _ in range(2):
-        with pytest.raises(RealtimeError) as caught:
-            commit_audio(session, session.timeline.start, session.timeline.end)
-        assert caught.value.code == "input_audio_buffer_commit_empty"
-        fill(session)
-        commit_audio(session, 0, session.timeline.end)
-    fill(session)
-    clear_input(session)
-    with pytest.raises(RealtimeError):
-        commit_audio(session, session.timeline.start, session.timeline.end)
-    assert len(session.conversation) == 2
-
-
-def test_a_commit_whose_sound_was_taken_meanwhile_is_empty(make_session: Any) -> None:
-    """What another commit took is not committed again, though more sound has come since."""
-    session = make_session()
-    fill(session)
-    commit_audio(session, 0, 16_000)
-    fill(session)
-    with pytest.raises(RealtimeError):
-        commit_audio(session, session.timeline.start, 16_000)
-    assert len(commit_audio(session, session.timeline.start, 32_000).pcm) == 16_000
 
 
 def test_a_silent_commit_waits_for_nothing(make_session: Any) -> None:
