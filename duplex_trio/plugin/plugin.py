@@ -15,6 +15,7 @@ from typing import Any
 from duplex_trio.plugin.capabilities import DuplexCapabilities
 from duplex_trio.plugin.requests import RequestView, StageForward, TurnInput, TurnPlan
 from duplex_trio.plugin.results import ModelResult
+from duplex_trio.protocol.duplex import FunctionCallOutputItem
 from duplex_trio.protocol.duplex.session import DuplexSessionConfig
 from duplex_trio.stages.port import StageOutput
 from duplex_trio.stages.units import Pcm
@@ -85,6 +86,36 @@ class DuplexModelPlugin(ABC):
         """
         return
 
+    def runtime_config_for_function_output(
+        self,
+        config: DuplexSessionConfig,
+        current: Mapping[str, Any],
+        item: FunctionCallOutputItem,
+    ) -> Mapping[str, Any] | None:
+        """The configuration once the client has answered a call, or None if the model needs no more than the
+        item.
+
+        For a model that owns its turns, which is told nothing of the conversation while its request goes on;
+        it is fed a unit of silence then, unless the user's sound comes anyway.
+
+        Raises:
+            RealtimeError: the item is refused, such as with `function_response_backlog`.
+        """
+        return None
+
+    def runtime_config_after_model_output(
+        self, current: Mapping[str, Any], metadata: Mapping[str, Any]
+    ) -> Mapping[str, Any] | None:
+        """The configuration after a `ModelNote` of the model, or None if it stays."""
+        return None
+
+    def commit_model_context(self, session_state: Any, text: str) -> None:
+        """Keep the text of a `ModelContext` in the session's state.
+
+        Called when the answer has come to it, and not for an answer that was cancelled before.
+        """
+        return
+
     def create_session_state(self) -> Any:
         """What the model remembers of one session, made as it opens and owned by it.
 
@@ -100,6 +131,17 @@ class DuplexModelPlugin(ABC):
         Raises:
             RealtimeError: the turn cannot be answered (`text_only_turn_unsupported`, ...).
         """
+
+    async def prepare_turn(self, turn: TurnInput) -> TurnPlan:
+        """Plan the request that answers one turn, and take time for it.
+
+        For a plugin with real work to do, such as preparing images in a thread. A turn that is cancelled
+        meanwhile cancels this; so does one that takes longer than `unit_timeout_s`.
+
+        Raises:
+            RealtimeError: as `plan_turn`.
+        """
+        return self.plan_turn(turn)
 
     def plan_partial(self, pcm: Pcm, language: str | None) -> StageForward | None:
         """The unit that gives a quick transcript of speech that goes on, or None if the model has none."""

@@ -76,7 +76,47 @@ class ModelFailure:
     message: str
 
 
-ModelResult = SpeechResult | TextResult | UserTranscript | ListenResult | SegmentEnd | TurnEnd | ModelFailure
+@frozen(kw_only=True)
+class FunctionCallResult:
+    """The model wants a function called. `arguments` is JSON text; without `call_id` the session makes one.
+
+    The client's answer is an item of the conversation; see `runtime_config_for_function_output`.
+    """
+
+    name: str
+    arguments: str
+    call_id: str | None = None
+
+
+@frozen(kw_only=True)
+class ModelContext:
+    """Text that the model is to remember of its turn; it comes back in `commit_model_context`."""
+
+    text: str
+
+
+@frozen(kw_only=True)
+class ModelNote:
+    """What the model tells its own plugin; it comes back in `runtime_config_after_model_output`.
+
+    Nothing of it reaches the client.
+    """
+
+    metadata: Mapping[str, Any]
+
+
+ModelResult = (
+    SpeechResult
+    | TextResult
+    | UserTranscript
+    | ListenResult
+    | SegmentEnd
+    | TurnEnd
+    | ModelFailure
+    | FunctionCallResult
+    | ModelContext
+    | ModelNote
+)
 
 
 @frozen

@@ -34,6 +34,8 @@ class EpochInput:
     speed: float = 1.0
     temperature: float | None = None
     max_output_tokens: int | None = None
+    tools: Sequence[Mapping[str, Any]] = ()
+    tool_choice: Any = None
     runtime_config: Mapping[str, Any] = Factory(dict)
     session_state: Any = None
 
@@ -77,6 +79,13 @@ class ResumableModelPlugin(DuplexModelPlugin):
     @abstractmethod
     def plan_append(self, unit: UnitInput, request: RequestView) -> StageForward:
         """Plan one unit for stage 0."""
+
+    async def prepare_append(self, unit: UnitInput, request: RequestView) -> StageForward:
+        """Plan one unit, and take time for it; the units behind it wait.
+
+        A barge-in cancels this. The unit may come again then, in another epoch.
+        """
+        return self.plan_append(unit, request)
 
     def plan_turn(self, turn: TurnInput) -> TurnPlan:
         """Refused: such a model takes no turn by itself."""

@@ -17,6 +17,7 @@ from duplex_trio.protocol.duplex import (
     CreateItem,
     CreateResponse,
     DeleteItem,
+    FunctionCallOutputItem,
     InputAudioPart,
     MessageItem,
     RealtimeError,
@@ -30,9 +31,11 @@ from duplex_trio.protocol.duplex.audio import AudioInputDecoder, parse_format
 from duplex_trio.session.commits import CommitFlow
 from duplex_trio.session.control import SessionControl
 from duplex_trio.session.core import SessionCore
+from duplex_trio.session.model_config import answered_runtime_config
 from duplex_trio.session.opener import TurnOpener
 from duplex_trio.session.state.conversation import ConversationEntry
 from duplex_trio.session.state.items import (
+    check_call_output,
     check_item_id,
     create_item,
     delete_item,
@@ -143,6 +146,9 @@ class SessionActor:
         item = command.item
         refuse_unsupported(state, item)
         sound = _sound_of(item)
+        if isinstance(item, FunctionCallOutputItem):
+            self._answer_call(command, item)
+            return
         if sound is None:
             core.emit(create_item(state, command))
             return
@@ -163,6 +169,16 @@ class SessionActor:
         core.emit(item_announced(state, item, previous))
         if not sound.transcript:
             self._opener.transcribe(self._opener.new_turn(pcm=pcm, item_id=item.id))
+
+    def _answer_call(self, command: CreateItem, item: FunctionCallOutputItem) -> None:
+        core, state = self._core, self._core.state
+        check_call_output(state, item)
+        changed = answered_runtime_config(core.plugin, state.config, state.runtime_config, item)
+        events = create_item(state, command)
+        state.adopt_runtime_config(changed)
+        core.emit(events)
+        if core.units is not None:
+            core.units.nudge()
 
     def _decode_item(self, sound: InputAudioPart) -> Pcm:
         declared = parse_format(

@@ -86,7 +86,7 @@ class CommitFlow:
         )
         core.emit(committed.events)
         assert core.units is not None
-        core.units.commit()
+        core.units.line.commit()
 
     def _commit(self, action: CommitAction, heard: HeardInput, work: CommandWork) -> None:
         core, state = self._core, self._core.state

@@ -34,6 +34,8 @@ def open_epoch_request(
         speed=config.speed or 1.0,
         temperature=config.temperature,
         max_output_tokens=config.max_output_tokens,
+        tools=config.tools if state.capabilities.supports_tools else (),
+        tool_choice=config.tool_choice,
         runtime_config=state.runtime_config,
         session_state=state.model_state,
     )

@@ -45,7 +45,7 @@ class SessionIngress:
         samples = decoder.samples_of(len(command.audio))
         state.timeline.require_room(samples)
         if core.units is not None:
-            core.units.require_room(samples)
+            core.units.line.require_room(samples)
         pcm = decoder.feed(command.audio)
         # Nothing is refused from here on, and nothing was changed before.
         self._decoder = decoder
@@ -55,7 +55,7 @@ class SessionIngress:
         else:
             state.heard.unjudged = True
         if core.units is not None:
-            core.units.feed(pcm, force_listen=hints.force_listen)
+            core.units.line.feed(pcm, force_listen=hints.force_listen)
         state.timeline.append(pcm, core.now_s)
         core.touch()
         self._detector.heard()
@@ -66,7 +66,7 @@ class SessionIngress:
             tail = self._decoder.flush()
             if len(tail):
                 if self._core.units is not None:
-                    self._core.units.feed(tail)
+                    self._core.units.line.feed(tail)
                 self._core.state.timeline.append(tail, self._core.now_s)
 
     def drop(self) -> None:
@@ -74,7 +74,7 @@ class SessionIngress:
         if self._decoder is not None:
             self._decoder.reset()
         if self._core.units is not None:
-            self._core.units.clear()
+            self._core.units.line.clear()
         self._detector.restart()
 
     def _decoder_for(self, command: AppendAudio) -> AudioInputDecoder:

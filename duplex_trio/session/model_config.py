@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 
 from duplex_trio.plugin.plugin import DuplexModelPlugin
-from duplex_trio.protocol.duplex import RealtimeError
+from duplex_trio.protocol.duplex import FunctionCallOutputItem, RealtimeError
 from duplex_trio.protocol.duplex.session import DuplexSessionConfig
 
 log = structlog.get_logger("duplex_trio.session")
@@ -48,6 +48,21 @@ def updated_runtime_config(
         runtime_config = plugin.runtime_config_for_update(config, current)
         plugin.check_session(config, runtime_config)
         return runtime_config
+
+
+def answered_runtime_config(
+    plugin: DuplexModelPlugin,
+    config: DuplexSessionConfig,
+    current: Mapping[str, Any],
+    item: FunctionCallOutputItem,
+) -> Mapping[str, Any] | None:
+    """The model's configuration once the client has answered a call; None if it stays as it is.
+
+    Raises:
+        RealtimeError: as `opened_runtime_config`.
+    """
+    with _refusals():
+        return plugin.runtime_config_for_function_output(config, current, item)
 
 
 def new_model_state(plugin: DuplexModelPlugin) -> Any:

@@ -60,6 +60,7 @@ class Turn:
     discarded: bool = False
     timing: TurnTiming = field(factory=TurnTiming)
     stage_metrics: StageMetrics = field(factory=StageMetrics)
+    opening: trio.CancelScope = field(factory=trio.CancelScope)
     scope: trio.CancelScope = field(factory=trio.CancelScope)
     released: trio.Event = field(factory=trio.Event)
 
@@ -86,4 +87,5 @@ class Turn:
         self.discarded = True
         if self.request is not None:
             self.request.abort()
+        self.opening.cancel()
         self.scope.cancel()

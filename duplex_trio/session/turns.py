@@ -13,7 +13,6 @@ from functools import partial
 
 import trio
 
-from duplex_trio.plugin.requests import TurnInput, TurnPlan
 from duplex_trio.plugin.results import (
     DeliveredOutput,
     ListenResult,
@@ -32,8 +31,10 @@ from duplex_trio.protocol.duplex import (
     ResponseListen,
     Usage,
 )
+from duplex_trio.session.asides import Aside, take_aside
 from duplex_trio.session.control import SessionControl
 from duplex_trio.session.core import SessionCore
+from duplex_trio.session.planning import planned
 from duplex_trio.session.port import DuplexStageRequest, StageRequestContext
 from duplex_trio.session.state.fence import DuplexFence
 from duplex_trio.session.state.input import transcript_completed, transcript_failed
@@ -85,7 +86,7 @@ class TurnFlow:
 
     async def _open_or_fail(self, turn: Turn) -> None:
         try:
-            with trio.fail_after(self._core.limits.unit_timeout_s):
+            with turn.opening, trio.fail_after(self._core.limits.unit_timeout_s):
                 await self._open(turn)
         except RealtimeError as error:
             self.fail(turn, error)
@@ -102,7 +103,9 @@ class TurnFlow:
         while turn.awaits & core.state.conversation.pending_transcripts:
             await core.transcripts_settled.park()
         turn.timing.opened_s = core.now_s
-        plan = self._plan(turn)
+        plan = await planned(core, turn)
+        if turn.discarded or turn.epoch != core.state.epoch:
+            return
         fence = DuplexFence(core.state.session_id, turn.epoch, turn.turn_id)
         request = core.port.ensure_request(
             StageRequestContext(
@@ -123,56 +126,6 @@ class TurnFlow:
         await request.submit(plan.entry)
         core.state.context_locked |= turn.pcm is not None
         core.touch()
-
-    def _plan(self, turn: Turn) -> TurnPlan:
-        try:
-            return self._core.plugin.plan_turn(self._input_of(turn))
-        except RealtimeError:
-            raise
-        except Exception as error:
-            # A hook's fault ends this turn, as one of the orchestrator's hooks would.
-            self._core.log.exception("turn.hook_failed", request_id=turn.request_id)
-            raise RealtimeError(
-                "runtime_data_plane_stream_failed", f"the model's hook failed: {error}"
-            ) from error
-
-    def _input_of(self, turn: Turn) -> TurnInput:
-        core = self._core
-        state, config, options = core.state, core.state.config, turn.options
-        limit = options.max_output_tokens if options is not None else None
-        if limit is None:
-            limit = config.max_output_tokens
-        conversation = state.conversation.messages(
-            before=turn.item_id, last=core.limits.history_messages_max, spoken=self._being_spoken()
-        )
-        if options is not None and options.input is not None:
-            conversation = state.conversation.messages_of(options.input)
-        own = options.instructions if options is not None else None
-        transcription = config.transcription or {}
-        language = transcription.get("language")
-        return TurnInput(
-            pcm=turn.pcm,
-            conversation=conversation,
-            instructions=own if own is not None else config.instructions,
-            modalities=frozenset(state.response_modalities(options)),
-            voice=(options.voice if options is not None else None) or config.voice,
-            speed=(options.speed if options is not None else None) or config.speed or 1.0,
-            temperature=options.temperature
-            if options is not None and options.temperature is not None
-            else config.temperature,
-            max_output_tokens=limit if isinstance(limit, int) else None,
-            language=language if isinstance(language, str) else None,
-            respond=turn.respond,
-            runtime_config=state.runtime_config,
-            session_state=state.model_state,
-        )
-
-    def _being_spoken(self) -> dict[str, str]:
-        """What the model is told about an answer that is still being spoken: all of it, if that is known."""
-        speaking, active = self._core.speaking, self._core.state.active
-        if active is None or speaking is None or speaking.response is not active:
-            return {}
-        return {} if speaking.answer_text is None else {active.item_id: speaking.answer_text}
 
     def _stages_free(self, turn: Turn, text: str) -> None:
         turn.answer_text = text
@@ -211,7 +164,17 @@ class TurnFlow:
             response = turn.response
             if response is None or turn.discarded:
                 continue
-            await self.say(turn, response, result)
+            if isinstance(result, Aside):
+                self._take_aside(turn, response, result)
+            else:
+                await self.say(turn, response, result)
+
+    def _take_aside(self, turn: Turn, response: Response, result: Aside) -> None:
+        try:
+            take_aside(self._core, result, response)
+        except RealtimeError as error:
+            self.fail(turn, error)
+            turn.discard()
 
     async def say(self, turn: Turn, response: Response, result: ModelResult) -> None:
         """Turn one result of the model into what the client gets; waits where the client is slow."""

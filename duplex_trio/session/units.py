@@ -17,14 +17,15 @@ from collections.abc import Callable
 
 import numpy as np
 import trio
-from attrs import frozen
 
-from duplex_trio.plugin.pcm_buffer import PcmAppendReservation
 from duplex_trio.plugin.requests import RequestView, StageForward
 from duplex_trio.plugin.results import (
     DeliveredOutput,
+    FunctionCallResult,
     ListenResult,
+    ModelContext,
     ModelFailure,
+    ModelNote,
     ModelResult,
     SegmentEnd,
     TurnEnd,
@@ -32,36 +33,24 @@ from duplex_trio.plugin.results import (
 )
 from duplex_trio.plugin.resumable import ResumableModelPlugin, UnitInput
 from duplex_trio.protocol.duplex import RealtimeError, ResponseListen
+from duplex_trio.session.asides import Aside, take_aside
 from duplex_trio.session.control import SessionControl
 from duplex_trio.session.core import SessionCore, SessionEnd
 from duplex_trio.session.epoch_request import open_epoch_request
+from duplex_trio.session.hooks import hook_faults
 from duplex_trio.session.state.append_ledger import AppendReservation
-from duplex_trio.session.state.input_timeline import BYTES_PER_SAMPLE
 from duplex_trio.session.state.response import Response
 from duplex_trio.session.state.response_events import opening
 from duplex_trio.session.state.silence import SilenceBudget, SpeechClock, schedule_silence
 from duplex_trio.session.state.stage_metrics import StageMetrics
 from duplex_trio.session.turn import Turn
 from duplex_trio.session.turns import TurnFlow
-from duplex_trio.stages.units import Pcm
+from duplex_trio.session.unit_line import UnitLine, WaitingUnit
 
 CLEANUP_REASON = "request_cleanup"
 """Why a session ends whose one request has failed: the model's memory of the conversation is gone."""
 
 StartPump = Callable[[Turn], None]
-
-
-@frozen(eq=False, kw_only=True)
-class _Waiting:
-    pcm: Pcm
-    reservation: PcmAppendReservation | None = None
-    silent_in_epoch: int | None = None
-    due_s: float | None = None
-    force_listen: bool = False
-
-    @property
-    def final(self) -> bool:
-        return self.reservation is not None and self.reservation.final
 
 
 class UnitFlow:
@@ -70,19 +59,15 @@ class UnitFlow:
     def __init__(
         self, core: SessionCore, control: SessionControl, turns: TurnFlow, plugin: ResumableModelPlugin
     ) -> None:
-        self.buffer = plugin.create_audio_buffer()
+        self.line = UnitLine(plugin.create_audio_buffer(), core.limits)
         self._core = core
         self._control = control
         self._turns = turns
         self._plugin = plugin
-        waiting_max = core.limits.units_waiting_max
-        self._units, self._units_receive = trio.open_memory_channel[_Waiting](waiting_max)
         self._turn: Turn | None = None
         self._view: RequestView | None = None
         self._requests = 0
         self._ending: Response | None = None
-        self._commit_due = False
-        self._force_listen = False
         self._response_over = trio.lowlevel.ParkingLot()
         self._budget = SilenceBudget()
         self._speech = SpeechClock(plugin.unit_samples / plugin.input_sample_rate_hz)
@@ -90,42 +75,16 @@ class UnitFlow:
 
     # ------------------------------------------------------------------ called as things happen
 
-    def require_room(self, samples: int) -> None:
-        """Refuse sound for which there is no room, before anything is done with it.
-
-        Raises:
-            RealtimeError: `input_backpressure` when too much waits already.
+    def nudge(self) -> None:
+        """Feed one unit of silence to a model that has been given something, unless the user's sound comes
+        anyway.
         """
-        limit = self._core.limits.pending_input_bytes_max
-        if self.buffer.pending_bytes + samples * BYTES_PER_SAMPLE > limit:
-            raise RealtimeError(
-                "input_backpressure",
-                f"{self.buffer.pending_bytes} bytes of audio wait for the model; the limit is {limit}",
-                param="audio",
-            )
-
-    def feed(self, pcm: Pcm, *, force_listen: bool = False) -> None:
-        """Take sound, for which there is room; the last milliseconds of a resampler are taken in any case.
-
-        Args:
-            pcm: the sound.
-            force_listen: the units that hold some of it ask the model to listen.
-        """
-        self._force_listen |= force_listen
-        self.buffer.append(pcm)
-        if self._offer():
-            # What is left is of this sound alone.
-            self._force_listen = force_listen and self.buffer.has_pending
-
-    def commit(self) -> None:
-        """The user's turn ends: what is left becomes a unit."""
-        self._commit_due = True
-        self._offer()
-
-    def clear(self) -> None:
-        """Drop sound that the model has not taken."""
-        self._commit_due = self._force_listen = False
-        self.buffer.clear()
+        timeline, now_s = self._core.state.timeline, self._core.now_s
+        heard_s = timeline.arrival_s(timeline.end)
+        comes = heard_s is not None and now_s - heard_s < self._speech.period_s
+        unit = None if comes or self.line.has_units else self._silence(now_s)
+        if unit is not None:
+            self.line.put_nowait(unit)
 
     def response_ended(self) -> None:
         """The client has got the last of a response; the next one may begin."""
@@ -137,16 +96,13 @@ class UnitFlow:
     async def append_units(self, start_pump: StartPump) -> None:
         """Take units to the model, in order. Runs in the epoch's scope."""
         self._turn, self._view, self._ending = None, None, None
-        self._force_listen = False
+        self.line.begin_epoch()
         self._speech.reset()
         while True:
-            self._offer()
-            unit = await self._units_receive.receive()
+            unit = await self.line.next()
+            if unit.stale(self._core.state.epoch):
+                continue
             reservation = unit.reservation
-            if reservation is None and unit.silent_in_epoch != self._core.state.epoch:
-                continue
-            if reservation is not None and not reservation.active:
-                continue
             accepted = False
             try:
                 while self._speech.unanswered >= self._core.limits.units_unanswered_max:
@@ -159,20 +115,20 @@ class UnitFlow:
                     else:
                         reservation.rollback()
 
-    async def _submit(self, unit: _Waiting, start_pump: StartPump) -> bool:
+    async def _submit(self, unit: WaitingUnit, start_pump: StartPump) -> bool:
         core, ledger = self._core, self._core.state.appends
         reserved = ledger.reserve(core.state.fence)
         try:
-            forward = self._plan(unit, reserved)
-            assert self._turn is not None
-            assert self._turn.request is not None
-            if self._turn.request_id not in core.live_turns:
-                core.live_turns[self._turn.request_id] = self._turn
-                start_pump(self._turn)
-            # Before it is taken, for the answer may be here before that is known.
-            self._note_submitted(unit)
+            turn, view = self._current_request(start_pump)
+            assert turn.request is not None
             with trio.fail_after(core.limits.unit_timeout_s):
-                await self._turn.request.submit(forward)
+                forward = await self._plan(unit, reserved, view)
+                # The model may have taken its time: is the unit still wanted, and by this request?
+                if unit.stale(core.state.epoch) or self._turn is not turn:
+                    return False
+                # Before it is taken, for the answer may be here before that is known.
+                self._note_submitted(unit)
+                await turn.request.submit(forward)
         except RealtimeError as error:
             self._fail(error)
             return False
@@ -193,54 +149,35 @@ class UnitFlow:
         core.touch()
         return True
 
-    def _note_submitted(self, unit: _Waiting) -> None:
+    def _note_submitted(self, unit: WaitingUnit) -> None:
         if unit.due_s is None:
             self._budget.restart()
             self._speech.submitted(self._core.now_s, silent=False)
         else:
             self._speech.submitted(unit.due_s, silent=True)
 
-    def _plan(self, unit: _Waiting, reserved: AppendReservation) -> StageForward:
-        try:
-            if self._turn is None:
-                self._requests += 1
+    def _current_request(self, start_pump: StartPump) -> tuple[Turn, RequestView]:
+        if self._turn is None or self._view is None:
+            self._requests += 1
+            with hook_faults(self._core):
                 self._turn, self._view = open_epoch_request(self._core, self._plugin, self._requests)
-            assert self._view is not None
-            return self._plugin.plan_append(
-                UnitInput(
-                    pcm=unit.pcm,
-                    seq=reserved.seq,
-                    turn_seq=reserved.turn_seq,
-                    turn_id=reserved.fence.turn_id,
-                    silence=unit.silent_in_epoch is not None,
-                    force_listen=unit.force_listen,
-                    final=unit.final,
-                    runtime_config=self._core.state.runtime_config,
-                ),
-                self._view,
-            )
-        except RealtimeError:
-            raise
-        except Exception as error:
-            self._core.log.exception("units.hook_failed")
-            raise RealtimeError(
-                "runtime_data_plane_stream_failed", f"the model's hook failed: {error}"
-            ) from error
+            self._core.live_turns[self._turn.request_id] = self._turn
+            start_pump(self._turn)
+        return self._turn, self._view
 
-    def _offer(self) -> bool:
-        """Put whole units in line while there is room; true if there was one."""
-        offered = False
-        while self._units.statistics().current_buffer_used < self._core.limits.units_waiting_max:
-            reservation = self.buffer.prepare_append()
-            if reservation is None and self._commit_due:
-                self._commit_due = False
-                reservation = self.buffer.prepare_commit()
-            if reservation is None:
-                break
-            waiting = _Waiting(pcm=reservation.pcm, reservation=reservation, force_listen=self._force_listen)
-            self._units.send_nowait(waiting)
-            offered = True
-        return offered
+    async def _plan(self, unit: WaitingUnit, reserved: AppendReservation, view: RequestView) -> StageForward:
+        given = UnitInput(
+            pcm=unit.pcm,
+            seq=reserved.seq,
+            turn_seq=reserved.turn_seq,
+            turn_id=reserved.fence.turn_id,
+            silence=unit.silent_in_epoch is not None,
+            force_listen=unit.force_listen,
+            final=unit.final,
+            runtime_config=self._core.state.runtime_config,
+        )
+        with hook_faults(self._core):
+            return await self._plugin.prepare_append(given, view)
 
     # ------------------------------------------------------------------ pump
 
@@ -275,6 +212,8 @@ class UnitFlow:
                 case SegmentEnd():
                     self._speech.spoke(self._core.now_s)
                     self._answered.unpark_all()
+                case FunctionCallResult() | ModelContext() | ModelNote():
+                    self._take_aside(result)
                 case ListenResult():
                     await self._listened(turn, result)
                 case TurnEnd():
@@ -282,6 +221,12 @@ class UnitFlow:
                 case _:
                     response = await self._response(turn)
                     await self._turns.say(turn, response, result)
+
+    def _take_aside(self, result: Aside) -> None:
+        try:
+            take_aside(self._core, result, self._core.state.active)
+        except RealtimeError as error:
+            self._fail(error)
 
     async def _response(self, turn: Turn) -> Response:
         core, state = self._core, self._core.state
@@ -359,24 +304,16 @@ class UnitFlow:
                 await self._feed_silence(slot.next_deadline_s - period_s)
 
     def _needs_silence(self) -> bool:
-        nothing_waits = not self._units.statistics().current_buffer_used and not self.buffer.has_reserved
         speaks_on = self._speech.due_s is not None and not self._speech.unanswered
-        return speaks_on and self._ending is None and nothing_waits
+        return speaks_on and self._ending is None and not self.line.has_units
 
     async def _feed_silence(self, due_s: float) -> None:
         core, state = self._core, self._core.state
-        response = state.active
-        owner = f"model-turn:{state.turn_id}" if response is None else f"response:{response.response_id}"
-        silent_max = core.limits.silence_units_max
-        if self._budget.take(owner, silent_max):
-            unit = _Waiting(
-                pcm=np.zeros(self._plugin.unit_samples, np.float32),
-                silent_in_epoch=state.epoch,
-                due_s=due_s,
-                force_listen=self._budget.is_last(silent_max),
-            )
-            await self._units.send(unit)
+        unit = self._silence(due_s)
+        if unit is not None:
+            await self.line.put(unit)
             return
+        response = state.active
         turn = self._turn
         state.next_turn()
         self._speech.reset()
@@ -388,3 +325,16 @@ class UnitFlow:
                     turn, response, ListenResult(reason="continuation_limit", model_listen=False)
                 )
         core.log.info("units.stopped", reason="continuation_limit")
+
+    def _silence(self, due_s: float) -> WaitingUnit | None:
+        state, silent_max = self._core.state, self._core.limits.silence_units_max
+        response = state.active
+        owner = f"model-turn:{state.turn_id}" if response is None else f"response:{response.response_id}"
+        if not self._budget.take(owner, silent_max):
+            return None
+        return WaitingUnit(
+            pcm=np.zeros(self._plugin.unit_samples, np.float32),
+            silent_in_epoch=state.epoch,
+            due_s=due_s,
+            force_listen=self._budget.is_last(silent_max),
+        )

@@ -192,7 +192,7 @@ def check_session(handle: DuplexSessionHandle, now_s: float) -> None:
     _hold(core.cancel_floor <= core.command_seq, "the floor of cancellation is a command that came")
     _hold(core.input_floor <= core.command_seq, "the floor of input is a command that came")
     if core.units is not None:
-        buffer = core.units.buffer
+        buffer = core.units.line.buffer
         _hold(0 <= buffer.pending_bytes <= core.limits.pending_input_bytes_max, "waiting sound is bounded")
 
 

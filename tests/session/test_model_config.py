@@ -15,7 +15,7 @@ from trio.testing import MockClock
 
 from duplex_trio.engine import SessionLimits
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni
-from duplex_trio.models.scripted.turns import TurnsPipeline, TurnsPlugin
+from duplex_trio.models.scripted.turns import TurnsMemory, TurnsPipeline, TurnsPlugin
 from duplex_trio.plugin.requests import TurnInput, TurnPlan
 from duplex_trio.protocol.duplex import (
     CreateResponse,
@@ -37,7 +37,7 @@ DEPTH = 3
 
 
 @attrs.define(eq=False)
-class Memory:
+class Memory(TurnsMemory):
     """What the model remembers of a session."""
 
     turns: int = 0

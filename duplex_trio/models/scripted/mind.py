@@ -22,19 +22,24 @@ from duplex_trio.stages.worker import StageWorker, WorkerContext
 class MindTurn:
     """Input of the stage: the sound of a turn, or None, and the conversation before it.
 
-    Without `respond` the sound is only heard.
+    Without `respond` the sound is only heard. `tools` are names of functions; who says one has it called.
     """
 
     pcm: Pcm | None
     messages: Sequence[ChatMessage]
     respond: bool = True
+    tools: frozenset[str] = frozenset()
 
 
 @frozen(kw_only=True)
 class MindStep:
-    """Output of the stage: what it heard, or the next word; `last` with the last word."""
+    """Output of the stage: what it heard, the function that it wants called, or the next word.
+
+    `last` comes with the last of them.
+    """
 
     heard: str | None = None
+    call: str | None = None
     word: str = ""
     last: bool = False
 
@@ -99,6 +104,11 @@ class MindWorker(StageWorker):
             turn.messages if turn.pcm is None else (*turn.messages, ChatMessage(role="user", content=said))
         )
         self._script.asked.append(Asked(ChatPrompt(messages=messages), GenerationParams()))
+        if said in turn.tools:
+            del self._thoughts[request_id]
+            step = MindStep(call=said, last=True)
+            context.emit(StageOutput(request_id=request_id, data=step, finished=True))
+            return
         if said in self._script.fail_on:
             del self._thoughts[request_id]
             message = f"scripted failure at {said!r}"

@@ -6,6 +6,7 @@ written the mind is free, and the next turn may enter it although the voice is b
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +21,9 @@ from duplex_trio.plugin.pipeline import Pipeline, StageSpec
 from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.plugin.requests import RequestView, StageForward, TurnInput, TurnPlan
 from duplex_trio.plugin.results import (
+    FunctionCallResult,
     ListenResult,
+    ModelContext,
     ModelResult,
     SpeechResult,
     TextResult,
@@ -32,6 +35,15 @@ from duplex_trio.stages.units import Clause, SpeechChunk
 from duplex_trio.stages.worker import StageWorker
 
 MIND, VOICE = 0, 1
+REMEMBERED_MAX = 8
+"""Answers that the model remembers of a session."""
+
+
+@define(eq=False)
+class TurnsMemory:
+    """What the model remembers of a session: what it said last, as far as it came to an end."""
+
+    said: deque[str] = field(factory=lambda: deque(maxlen=REMEMBERED_MAX))
 
 
 @define(eq=False)
@@ -52,16 +64,26 @@ class TurnsPlugin(DuplexModelPlugin):
     voices = ("tone",)
 
     def capabilities(self, max_sessions: int) -> DuplexCapabilities:
-        """Turns, spoken and written, the next one while it speaks."""
+        """Turns, spoken and written, the next one while it speaks; it has functions called by their names."""
         return DuplexCapabilities(
+            supports_tools=True,
             supports_concurrent_turn_requests=True,
             supports_text_only_turn=True,
             supports_multi_session=max_sessions > 1,
         )
 
+    def create_session_state(self) -> TurnsMemory:
+        """It remembers what it said."""
+        return TurnsMemory()
+
+    def commit_model_context(self, session_state: TurnsMemory, text: str) -> None:
+        """An answer came to its end."""
+        session_state.said.append(text)
+
     def plan_turn(self, turn: TurnInput) -> TurnPlan:
         """To the mind, and from there to the voice if the answer is to be heard."""
-        unit = MindTurn(pcm=turn.pcm, messages=turn.conversation, respond=turn.respond)
+        tools = frozenset(str(tool.get("name")) for tool in turn.tools)
+        unit = MindTurn(pcm=turn.pcm, messages=turn.conversation, respond=turn.respond, tools=tools)
         speaks = turn.respond and "audio" in turn.modalities
         return TurnPlan(
             entry=StageForward(stage_id=MIND, unit=unit, final=True),
@@ -79,7 +101,7 @@ class TurnsPlugin(DuplexModelPlugin):
     def forward(self, stage_id: int, output: StageOutput, request: RequestView) -> Sequence[StageForward]:
         """Each word as it is written."""
         step: MindStep = output.data
-        if step.heard is not None:
+        if step.heard is not None or step.call is not None:
             return ()
         return [StageForward(stage_id=VOICE, unit=Clause(text=step.word), final=step.last)]
 
@@ -93,6 +115,8 @@ class TurnsPlugin(DuplexModelPlugin):
                 results.append(UserTranscript(text=text, audio_duration_s=duration_s))
                 if not text:
                     results.append(ListenResult(reason="silence_or_noise", model_listen=False))
+            case MindStep(call=str(name)):
+                results += [FunctionCallResult(name=name, arguments="{}"), TurnEnd()]
             case MindStep(word=word, last=last):
                 state.words.append(word)
                 if request.final_stage_id == MIND:
@@ -101,7 +125,7 @@ class TurnsPlugin(DuplexModelPlugin):
                 if len(pcm):
                     results.append(SpeechResult(pcm=pcm, sample_rate_hz=rate, text=text))
         if output.finished and stage_id == request.final_stage_id and state.words:
-            results.append(TurnEnd(output_tokens=len(state.words)))
+            results += [ModelContext(text=" ".join(state.words)), TurnEnd(output_tokens=len(state.words))]
         return results
 
 

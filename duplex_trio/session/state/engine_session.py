@@ -114,6 +114,12 @@ class DuplexEngineSession:
         """Whether heard text follows the client's acknowledgements and not the server's estimate."""
         return self.config.playback_commit_policy == "ack_only"
 
+    def adopt_runtime_config(self, changed: Mapping[str, Any] | None) -> None:
+        """Take what a hook of the model made of its configuration; nothing for None."""
+        if changed is not None:
+            self.runtime_config = changed
+            self.config_generation += 1
+
     def next_turn(self) -> int:
         """Begin a model turn and return its number."""
         self.turn_id += 1

@@ -52,7 +52,7 @@ def create_item(session: DuplexEngineSession, command: CreateItem) -> list[Duple
     check_item_id(item.id)
     refuse_unsupported(session, item)
     if isinstance(item, FunctionCallOutputItem):
-        _check_call_output(session, item)
+        check_call_output(session, item)
     previous = session.conversation.insert(ConversationEntry(item, item_text(item)), command.previous_item_id)
     return item_announced(session, item, previous)
 
@@ -223,7 +223,12 @@ def refuse_unsupported(session: DuplexEngineSession, item: Item) -> None:
             )
 
 
-def _check_call_output(session: DuplexEngineSession, item: FunctionCallOutputItem) -> None:
+def check_call_output(session: DuplexEngineSession, item: FunctionCallOutputItem) -> None:
+    """Refuse the answer to a call that nobody made or that has one.
+
+    Raises:
+        RealtimeError: `invalid_function_call_output`.
+    """
     calls = [
         e.item for e in session.conversation.entries() if getattr(e.item, "call_id", None) == item.call_id
     ]

@@ -16,6 +16,7 @@ from attrs import define, field
 from duplex_trio.protocol.duplex import (
     DuplexEvent,
     DuplexExtension,
+    FunctionCallItem,
     ItemPart,
     ItemStatus,
     MessageItem,
@@ -54,7 +55,8 @@ class Response:
     """One response.
 
     `sent_text` is the text whose sound (or which itself) has been handed to the client; `listened` says that
-    the model chose to listen instead of going on; `extended` that its client is shown our own fields.
+    the model chose to listen instead of going on; `extended` that its client is shown our own fields. `calls` are the
+    functions that the model wants called.
     """
 
     response_id: str
@@ -72,6 +74,7 @@ class Response:
     metadata: Mapping[str, str] | None = None
     cursor: PlaybackCursor = field(factory=PlaybackCursor)
     marks: list[TextMark] = field(factory=list)
+    calls: list[FunctionCallItem] = field(factory=list)
     text: str = ""
     sent_text: str = ""
     usage: Usage | None = None
@@ -99,7 +102,10 @@ class Response:
         return self.conversation_id is not None and not self.item_deleted
 
     def heard_text(self, heard_ms: float) -> str:
-        """The text heard by `heard_ms` of the response's sound; all of it if it is to have no sound, or had none."""
+        """The text heard by `heard_ms` of the response's sound.
+
+        All of it if it is to have no sound, or had none.
+        """
         cursor = self.cursor
         if not self.speaks or (cursor.total_ms <= 0 and self.status == "completed"):
             return self.sent_text.rstrip()

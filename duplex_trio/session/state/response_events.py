@@ -15,6 +15,7 @@ from duplex_trio.protocol.duplex import (
     ConversationItemDone,
     DuplexEvent,
     DuplexExtension,
+    Item,
     MessageItem,
     RateLimitsUpdated,
     RealtimeResponse,
@@ -130,7 +131,7 @@ def _response_done(
     )
     return ResponseDone(
         event_id=response.event_id(),
-        response=_rendered(response, status, details, (item,)),
+        response=_rendered(response, status, details, (item, *response.calls)),
         duplex=extension,
     )
 
@@ -139,7 +140,7 @@ def _rendered(
     response: Response,
     status: Literal["in_progress"] | FinalStatus,
     details: StatusDetails | None,
-    output: tuple[MessageItem, ...],
+    output: tuple[Item, ...],
 ) -> RealtimeResponse:
     return RealtimeResponse(
         id=response.response_id,

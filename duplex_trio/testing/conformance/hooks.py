@@ -1,7 +1,11 @@
-"""Hooks are free of side effects: what they answer depends on the request they are asked about, and nothing else."""
+"""Hooks are free of side effects.
+
+What they answer depends on the request they are asked about, and nothing else.
+"""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -31,10 +35,10 @@ async def its_hooks_are_pure(room: Room) -> None:
     for request_id in dict.fromkeys(call.view.request_id for call in log.calls):
         calls = [call for call in log.calls if call.view.request_id == request_id]
         begun = next(given for given, state in log.begun if state is calls[0].view.state)
-        states = [_begin(plugin, begun) for _ in range(2)]
+        states = [await _begin(plugin, begun) for _ in range(2)]
         for call in calls:
             for state in states:
-                again = _ask(plugin, call, state)
+                again = await _ask(plugin, call, state)
                 assert same(again, call.answer), (
                     f"{call.hook} of {call.arguments[0]} answered {call.answer} and then {again}"
                 )
@@ -47,7 +51,7 @@ async def it_answers_every_unit_once(room: Room) -> None:
     log = await _one_turn(room)
     for request_id in dict.fromkeys(call.view.request_id for call in log.calls):
         calls = [call for call in log.calls if call.view.request_id == request_id]
-        units = sum(call.hook == "plan_append" for call in calls)
+        units = sum(call.hook == "prepare_append" for call in calls)
         ends = [
             result
             for call in calls
@@ -74,20 +78,19 @@ async def _one_turn(room: Room) -> HookLog:
     return log
 
 
-def _begin(plugin: DuplexModelPlugin, begun: TurnInput | EpochInput) -> Any:
+async def _begin(plugin: DuplexModelPlugin, begun: TurnInput | EpochInput) -> Any:
     if isinstance(begun, TurnInput):
-        plan = plugin.plan_turn(begun)
-        assert same(plan.entry, plugin.plan_turn(begun).entry), (
-            "plan_turn planned something else another time"
-        )
+        plan = await plugin.prepare_turn(begun)
+        again = await plugin.prepare_turn(begun)
+        assert same(plan.entry, again.entry), "prepare_turn planned something else another time"
         return plan.state
     assert isinstance(plugin, ResumableModelPlugin)
     return plugin.begin_request(begun)
 
 
-def _ask(plugin: DuplexModelPlugin, call: Call, state: Any) -> Any:
-    view = attrs.evolve(call.view, state=state)
-    return getattr(plugin, call.hook)(*call.arguments, view)
+async def _ask(plugin: DuplexModelPlugin, call: Call, state: Any) -> Any:
+    answer = getattr(plugin, call.hook)(*call.arguments, attrs.evolve(call.view, state=state))
+    return await answer if inspect.isawaitable(answer) else answer
 
 
 def same(one: Any, other: Any) -> bool:

@@ -14,12 +14,13 @@ from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.plugin.requests import RequestView, StageForward, TurnInput, TurnPlan
 from duplex_trio.plugin.results import ModelResult
 from duplex_trio.plugin.resumable import EpochInput, ResumableModelPlugin, UnitInput
+from duplex_trio.protocol.duplex import FunctionCallOutputItem
 from duplex_trio.protocol.duplex.session import DuplexSessionConfig
 from duplex_trio.stages.port import StageFailed, StageOutput, StageRequest
 from duplex_trio.stages.units import Pcm
 from duplex_trio.stages.worker import StageWorker, WorkerContext
 
-Hook = Literal["plan_append", "forward", "project"]
+Hook = Literal["prepare_append", "forward", "project"]
 
 
 @frozen(eq=False)
@@ -84,8 +85,24 @@ class _Heard(DuplexModelPlugin):
     ) -> str | None:
         return self.inner.release_concurrent_turn_requests(stage_id, output, request)
 
+    def runtime_config_for_function_output(
+        self, config: DuplexSessionConfig, current: Mapping[str, Any], item: FunctionCallOutputItem
+    ) -> Mapping[str, Any] | None:
+        return self.inner.runtime_config_for_function_output(config, current, item)
+
+    def runtime_config_after_model_output(
+        self, current: Mapping[str, Any], metadata: Mapping[str, Any]
+    ) -> Mapping[str, Any] | None:
+        return self.inner.runtime_config_after_model_output(current, metadata)
+
+    def commit_model_context(self, session_state: Any, text: str) -> None:
+        self.inner.commit_model_context(session_state, text)
+
     def plan_turn(self, turn: TurnInput) -> TurnPlan:
-        plan = self.inner.plan_turn(turn)
+        return self.inner.plan_turn(turn)
+
+    async def prepare_turn(self, turn: TurnInput) -> TurnPlan:
+        plan = await self.inner.prepare_turn(turn)
         self.hook_log.begun.append((turn, plan.state))
         return plan
 
@@ -123,8 +140,11 @@ class _HeardResumable(_Heard, ResumableModelPlugin):
         return state
 
     def plan_append(self, unit: UnitInput, request: RequestView) -> StageForward:
-        answer = self.resumable.plan_append(unit, request)
-        self.hook_log.note("plan_append", (unit,), request, answer)
+        return self.resumable.plan_append(unit, request)
+
+    async def prepare_append(self, unit: UnitInput, request: RequestView) -> StageForward:
+        answer = await self.resumable.prepare_append(unit, request)
+        self.hook_log.note("prepare_append", (unit,), request, answer)
         return answer
 
 
