@@ -16,11 +16,13 @@ from duplex_trio.protocol.dialects import Dialect
 from duplex_trio.protocol.duplex import RealtimeError
 from duplex_trio.serving import asgi, envelope
 from duplex_trio.serving.asgi import Header, Receive, Scope, Send
+from duplex_trio.serving.attachments import DuplexSessionAttachmentRegistry, new_grant
 from duplex_trio.serving.auth import AccessPolicy, Refusal
 from duplex_trio.serving.envelope import Unavailable
-from duplex_trio.serving.realtime import RealtimeConnection, SocketAttachment
+from duplex_trio.serving.realtime import RealtimeConnection
 from duplex_trio.serving.routes import Deployment, error_body, respond_to
 from duplex_trio.serving.session_log import SessionLog
+from duplex_trio.serving.socket_attachment import SocketAttachment
 
 ConnectionRunner = Callable[[RealtimeConnection, DuplexSessionHandle], Awaitable[None]]
 
@@ -31,6 +33,7 @@ class RealtimeApp:
 
     Attributes:
         deployment: what is served.
+        attachments: the sessions that clients may come back to.
         run_connection: serves an open session until the socket or the session ends.
         access: who may come in.
         config_timeout_s: how long a client that opens its session itself may wait with its first message.
@@ -38,6 +41,7 @@ class RealtimeApp:
     """
 
     deployment: Deployment
+    attachments: DuplexSessionAttachmentRegistry
     run_connection: ConnectionRunner
     access: AccessPolicy = Factory(AccessPolicy)
     config_timeout_s: float = 10.0
@@ -82,13 +86,18 @@ class RealtimeApp:
         await send({"type": "websocket.accept", "subprotocol": asked.subprotocol})
         if isinstance(asked, Unavailable):
             log.refused("unsupported", asked.message)
-            await SocketAttachment(send, Dialect.DUPLEX, log).refuse(
-                RealtimeError("unsupported", asked.message)
-            )
+            attachment = SocketAttachment(send, Dialect.DUPLEX, new_grant(1), log)
+            await attachment.refuse(RealtimeError("unsupported", asked.message))
             return
         log.bind(dialect=str(asked.dialect))
         connection = RealtimeConnection(
-            self.deployment, asked, receive, send, config_timeout_s=self.config_timeout_s, log=log
+            self.deployment,
+            asked,
+            receive,
+            send,
+            config_timeout_s=self.config_timeout_s,
+            attachments=self.attachments,
+            log=log,
         )
         handle = await connection.open()
         if handle is not None:

@@ -74,6 +74,13 @@ class OpenSession:
 
 
 @frozen
+class ResumeSession:
+    """Take over the session that the first message names."""
+
+    request: SessionResume
+
+
+@frozen
 class RefuseSession:
     """Answer with the error and close."""
 
@@ -121,27 +128,22 @@ def read_handshake(
     )
 
 
-def read_first_message(handshake: Handshake, raw: str | bytes) -> OpenSession | RefuseSession:
+def read_first_message(handshake: Handshake, raw: str | bytes) -> OpenSession | ResumeSession | RefuseSession:
     """Decide what the first text message of a session that is not open yet asks for."""
     try:
         message = decode_command(raw)
     except RealtimeError as error:
         # What is at least an object with a fault in it opens the default session, which then reports the
         # fault.
-        if handshake.opening_required or (error.code in _FRAMING_CODES and error.param is None):
+        hopeless = error.code in _FRAMING_CODES and error.param is None
+        if handshake.opening_required or hopeless or error.code == "invalid_session_resume":
             return RefuseSession(error)
         return OpenSession(complaint=error)
     match message:
         case UpdateSession():
             return OpenSession(patch=message.patch)
         case SessionResume():
-            return RefuseSession(
-                RealtimeError(
-                    "unsupported_session_resume",
-                    "sessions of this deployment cannot be resumed",
-                    event_id=message.event_id,
-                )
-            )
+            return ResumeSession(message)
         case _ if handshake.opening_required:
             return RefuseSession(
                 RealtimeError(

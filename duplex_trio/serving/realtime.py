@@ -1,23 +1,20 @@
-"""One WebSocket and its session: the handshake, the reader, and the attachment that the session writes through.
+"""One WebSocket and its session: the handshake, the reader, and what its end means to the session.
 
 Transport only. The reader decodes a message, hands it over synchronously, and reads the next; it waits only
 for a session that has not worked off what it was given. Nothing here writes while the session is open except
-the session's egress, through `SocketAttachment`.
+the session's egress, through `SocketAttachment`. A session that another socket has taken over gets nothing
+more from this one.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 import trio
 
-from duplex_trio.engine import Attachment, DuplexSessionHandle
-from duplex_trio.protocol.dialects import Dialect, render
+from duplex_trio.engine import DuplexSessionHandle, JournalGapError
 from duplex_trio.protocol.duplex import (
     ClientMessage,
-    DuplexEvent,
-    ErrorEvent,
     RealtimeError,
     SessionEventAck,
     SessionResume,
@@ -25,53 +22,13 @@ from duplex_trio.protocol.duplex import (
 )
 from duplex_trio.serving import envelope
 from duplex_trio.serving.asgi import Message, Receive, Send
-from duplex_trio.serving.envelope import Handshake, OpenSession, RefuseSession
+from duplex_trio.serving.attachments import DuplexSessionAttachmentRegistry, new_grant
+from duplex_trio.serving.envelope import Handshake, OpenSession, RefuseSession, ResumeSession
 from duplex_trio.serving.session_log import SessionLog
+from duplex_trio.serving.socket_attachment import SocketAttachment
 
 if TYPE_CHECKING:
     from duplex_trio.serving.routes import Deployment
-
-
-class SocketAttachment(Attachment):
-    """Writes a session's events to one WebSocket, in the client's dialect. Never called twice at a time."""
-
-    def __init__(self, send: Send, dialect: Dialect, log: SessionLog) -> None:
-        self._send = send
-        self._dialect = dialect
-        self._log = log
-        self._gone = False
-
-    async def send(self, event: DuplexEvent) -> None:
-        """Write one event; nothing if the dialect has no name for it.
-
-        Raises:
-            trio.BrokenResourceError: the client is gone.
-        """
-        if self._gone:
-            raise trio.BrokenResourceError("the WebSocket is closed")
-        self._log.event(event)
-        text = render(event, self._dialect)
-        if text is None:
-            await trio.lowlevel.checkpoint()
-        else:
-            await self._send({"type": "websocket.send", "text": text.decode()})
-
-    async def close(self, code: int, reason: str) -> None:
-        """Send a close frame, unless the client is gone or has one already."""
-        if self._gone:
-            await trio.lowlevel.checkpoint()
-            return
-        self._gone = True
-        await self._send({"type": "websocket.close", "code": code, "reason": envelope.close_reason(reason)})
-
-    async def refuse(self, error: RealtimeError) -> None:
-        """Say why there will be no session, and close."""
-        await self.send(ErrorEvent.from_error(error, event_id=f"event_{uuid4().hex}"))
-        await self.close(envelope.close_code(error), error.code)
-
-    def lose(self) -> None:
-        """The client is gone: nothing more can be written."""
-        self._gone = True
 
 
 class RealtimeConnection:
@@ -83,6 +40,7 @@ class RealtimeConnection:
         receive: the ASGI channel to read from.
         send: the ASGI channel to write to.
         config_timeout_s: how long a client may keep a session that it opens itself waiting.
+        attachments: knows the sessions that a client may come back to.
         log: takes the lines of this connection.
     """
 
@@ -94,47 +52,59 @@ class RealtimeConnection:
         send: Send,
         *,
         config_timeout_s: float,
+        attachments: DuplexSessionAttachmentRegistry,
         log: SessionLog,
     ) -> None:
         self._deployment = deployment
         self._handshake = handshake
         self._receive = receive
         self._config_timeout_s = config_timeout_s
+        self._attachments = attachments
         self._log = log
-        self.attachment = SocketAttachment(send, handshake.dialect, log)
+        self._generation = 0
+        self._heard_s = trio.current_time()
+        self.attachment = SocketAttachment(send, handshake.dialect, new_grant(1), log)
 
     async def open(self) -> DuplexSessionHandle | None:
-        """Do what comes before the session, and open it; None when the connection ended instead."""
-        opening: OpenSession | RefuseSession | None = OpenSession()
+        """Do what comes before the session, and open or resume it; None when the connection ended instead."""
+        opening: OpenSession | ResumeSession | RefuseSession | None = OpenSession()
         if not self._handshake.opens_at_once:
             opening = await self._first_message()
-        if isinstance(opening, RefuseSession):
-            await self._refuse(opening.error)
-        if not isinstance(opening, OpenSession):
-            return None
         try:
-            handle = await self._deployment.omni.open_session(
-                dialect=self._handshake.dialect.session_name,
-                patch=opening.patch,
-                model=self._handshake.model or self._deployment.model_name,
-                attachment=self.attachment,
-            )
+            match opening:
+                case OpenSession():
+                    return await self._open(opening)
+                case ResumeSession(request):
+                    return self._resume(request)
+                case RefuseSession(error):
+                    await self._refuse(error)
         except RealtimeError as error:
             await self._refuse(error)
-            return None
-        self._log.attached(handle.session_id)
-        if opening.complaint is not None:
-            handle.refuse(opening.complaint)
-        if opening.command is not None:
-            self._dispatch(handle, opening.command)
-        return handle
+        except JournalGapError as gap:
+            assert isinstance(opening, ResumeSession)
+            self._log.refused("journal_gap", str(gap))
+            await self.attachment.refuse_resync(opening.request.session_id)
+        return None
 
     async def read(self, handle: DuplexSessionHandle) -> None:
         """Hand everything the client sends to the session, until the client leaves."""
         while (message := await self._receive())["type"] != "websocket.disconnect":
-            self._take(handle, message.get("text"))
+            self._heard_s = trio.current_time()
+            if handle.generation == self._generation:
+                self._take(handle, message.get("text"))
             await handle.ready()
         self._lose(message)
+
+    async def watch_silence(self, handle: DuplexSessionHandle) -> None:
+        """Wait for a client that brings nothing for as long as its session lets it; it counts as gone then."""
+        timeout_s = handle.idle_timeout_s
+        deadline_s = self._heard_s + timeout_s
+        while deadline_s > trio.current_time():
+            await trio.sleep_until(deadline_s)
+            deadline_s = self._heard_s + timeout_s
+        self._log.silent(timeout_s)
+        handle.disconnected(self._generation)
+        await self.attachment.close(1000, "idle_timeout")
 
     async def close_with(self, handle: DuplexSessionHandle) -> None:
         """Wait for the session's end, and close if the session could not do so itself."""
@@ -144,7 +114,33 @@ class RealtimeConnection:
     def leave(self, handle: DuplexSessionHandle) -> None:
         """Whatever ended the connection: the session cannot write to it any more."""
         self.attachment.lose()
-        handle.disconnected()
+        handle.disconnected(self._generation)
+
+    async def _open(self, opening: OpenSession) -> DuplexSessionHandle:
+        handle = await self._deployment.omni.open_session(
+            dialect=self._handshake.dialect.session_name,
+            patch=opening.patch,
+            model=self._handshake.model or self._deployment.model_name,
+            attachment=self.attachment,
+        )
+        self._generation = handle.generation
+        self._log.attached(handle.session_id)
+        if handle.resumable:
+            self._attachments.register(handle, self.attachment.grant)
+        if opening.complaint is not None:
+            handle.refuse(opening.complaint)
+        if opening.command is not None:
+            self._dispatch(handle, opening.command)
+        return handle
+
+    def _resume(self, request: SessionResume) -> DuplexSessionHandle:
+        try:
+            handle = self._attachments.resume(request, self.attachment)
+        except RealtimeError as error:
+            raise error.with_event_id(request.event_id) from None
+        self._generation = handle.generation
+        self._log.resumed(handle.session_id, self.attachment.grant.attachment_generation)
+        return handle
 
     async def _refuse(self, error: RealtimeError) -> None:
         self._log.refused(error.code, error.message)
@@ -172,19 +168,14 @@ class RealtimeConnection:
                     )
                 )
             case SessionEventAck(server_event_seq=seq):
-                if seq > 0:
-                    handle.refuse(
-                        RealtimeError(
-                            "invalid_event_ack",
-                            "no event of this session has a sequence number",
-                            param="server_event_seq",
-                            event_id=command.event_id,
-                        )
-                    )
+                try:
+                    handle.ack_events(seq)
+                except RealtimeError as error:
+                    handle.refuse(error.with_event_id(command.event_id))
             case _:
                 handle.submit(command)
 
-    async def _first_message(self) -> OpenSession | RefuseSession | None:
+    async def _first_message(self) -> OpenSession | ResumeSession | RefuseSession | None:
         with trio.move_on_after(self._config_timeout_s):
             message = await self._receive()
             if message["type"] == "websocket.disconnect":

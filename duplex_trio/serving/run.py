@@ -4,7 +4,7 @@
     |- engine            loads the stages, warms up, holds the sessions; ends last
     |- signals           first: drain; second: close every session now; third: cancel everything
     `- hypercorn         opened when the engine is warm, closed when the sessions have drained
-       `- connection xN  run_connection: reader, and the watch over the session's end
+       `- connection xN  run_connection: reader, and the watches over the session's end and a silent client
 
 Sessions do not live below their connections but in the engine: a session may outlive its socket.
 """
@@ -28,6 +28,7 @@ from attrs import define, field
 from duplex_trio.engine import DuplexSessionHandle
 from duplex_trio.serving.address import ServerAddress, bind
 from duplex_trio.serving.app import RealtimeApp
+from duplex_trio.serving.attachments import DuplexSessionAttachmentRegistry
 from duplex_trio.serving.auth import AccessPolicy
 from duplex_trio.serving.guards import install_guards
 from duplex_trio.serving.http_config import ServerConfig
@@ -60,12 +61,9 @@ async def run_connection(connection: RealtimeConnection, handle: DuplexSessionHa
     """Serve an open session on its socket; the first of both to end ends the other's part here."""
     try:
         async with trio.open_nursery() as nursery:
-
-            async def close_with_session() -> None:
-                await connection.close_with(handle)
-                nursery.cancel_scope.cancel()
-
-            nursery.start_soon(close_with_session, name=f"socket-end[{handle.session_id}]")
+            connection.attachment.cancel_when_closed(nursery.cancel_scope)
+            nursery.start_soon(connection.close_with, handle, name=f"socket-end[{handle.session_id}]")
+            nursery.start_soon(connection.watch_silence, handle, name=f"socket-idle[{handle.session_id}]")
             await connection.read(handle)
             nursery.cancel_scope.cancel()
     finally:
@@ -81,6 +79,7 @@ def make_app(omni: DuplexOmni, options: ServeOptions) -> RealtimeApp:
             created_s=int(time.time()),
             max_model_len=options.max_model_len,
         ),
+        attachments=DuplexSessionAttachmentRegistry(omni),
         run_connection=run_connection,
         access=AccessPolicy(api_keys=options.api_keys, allowed_origins=options.allowed_origins),
         config_timeout_s=options.config_timeout_s,

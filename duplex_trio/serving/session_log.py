@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
 import structlog
 
 from duplex_trio.protocol.duplex import DuplexEvent
@@ -44,6 +45,16 @@ class SessionLog:
         self.bind(session_id=session_id)
         self._log.info("client.attached")
 
+    def resumed(self, session_id: str, attachment_generation: int) -> None:
+        """The connection has taken a session over from an earlier one."""
+        self.bind(session_id=session_id)
+        self._session_id = session_id
+        self._log.info("client.resumed", attachment=attachment_generation)
+
+    def silent(self, timeout_s: float) -> None:
+        """The client has brought nothing for too long."""
+        self._log.info("client.silent", timeout_s=timeout_s)
+
     def refused(self, code: str, message: str) -> None:
         """No session was opened."""
         self._log.info("client.refused", code=code, message=message)
@@ -54,7 +65,16 @@ class SessionLog:
 
     def event(self, event: DuplexEvent) -> None:
         """Write what was said, if the operator asked for that."""
-        name = _SPOKEN.get(event.type) if self._transcripts else None
+        if self._transcripts:
+            self._said(event.type, getattr(event, "transcript", None) or getattr(event, "text", None) or "")
+
+    def text(self, text: bytes) -> None:
+        """The same for an event of the duplex dialect that is rendered already."""
+        if self._transcripts:
+            event = orjson.loads(text)
+            self._said(event["type"], event.get("transcript") or event.get("text") or "")
+
+    def _said(self, event_type: str, text: str) -> None:
+        name = _SPOKEN.get(event_type)
         if name is not None:
-            text = getattr(event, "transcript", None) or getattr(event, "text", "")
             log.info(name, session_id=self._session_id, text=text)

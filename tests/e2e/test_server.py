@@ -184,6 +184,59 @@ async def test_a_client_that_vanishes_mid_answer_makes_room(serve: Serve) -> Non
     await assert_alive(address)
 
 
+async def test_a_client_that_vanishes_mid_answer_comes_back_to_it(serve: Serve) -> None:
+    """Over TCP that breaks without a word, and over TCP that is still there: each event comes once, in order."""
+    address = await serve(max_sessions=1)
+    seq, said = 0, ""
+
+    async def take(socket: WebSocketConnection) -> dict[str, Any]:
+        nonlocal seq, said
+        event = await receive(socket)
+        assert event["type"] != "error", event
+        if "server_event_seq" in event:
+            seq += 1
+            assert event["server_event_seq"] == seq
+        if event["type"] == "response.output_audio_transcript.delta":
+            said += event["delta"]
+        return event
+
+    async def resume(socket: WebSocketConnection, session_id: str, token: str) -> str:
+        await say(
+            socket,
+            type="session.resume",
+            session_id=session_id,
+            resume_token=token,
+            last_received_server_event_seq=seq,
+        )
+        resumed = await take(socket)
+        assert resumed["type"] == "session.resumed"
+        return str(resumed["resume_token"])
+
+    async with connect(address, "?resume=1", "/v1/duplex") as first:
+        await say(first, type="session.update", session={})
+        created = await take(first)
+        session_id, token = created["session"]["id"], created["resume_token"]
+        item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "go on"}]}
+        await say(first, type="conversation.item.create", item=item)
+        await say(first, type="response.create")
+        while (await take(first))["type"] != "response.output_audio.delta":
+            pass
+        await trio.aclose_forcefully(first._stream)
+    async with connect(address, "?resume=1", "/v1/duplex") as second:
+        token = await resume(second, session_id, token)
+        while (await take(second))["type"] != "response.output_audio.delta":
+            pass
+        async with connect(address, "?resume=1", "/v1/duplex") as third:
+            await resume(third, session_id, token)
+            assert await closed(second) == (1000, "session_replaced")
+            while (event := await take(third))["type"] != "response.done":
+                pass
+            assert event["response"]["status"] == "completed"
+            assert said == " ".join(["on"] * 200)
+            await say(third, type="session.close")
+            assert await closed(third) == (1000, "client_close")
+
+
 async def http(address: ServerAddress, path: str, method: str = "GET", head: str = "") -> str:
     """Do one HTTP request; returns the whole response."""
     stream = await trio.open_tcp_stream("127.0.0.1", address.port)

@@ -12,6 +12,7 @@ import trio
 from attrs import Factory, define
 
 from duplex_trio.engine import SessionEnd
+from duplex_trio.plugin.capabilities import DuplexCapabilities
 from duplex_trio.protocol.duplex import RealtimeError
 from duplex_trio.serving.guards import install_guards
 from duplex_trio.serving.http_config import ServerConfig
@@ -96,6 +97,9 @@ class FakeHandle:
     commands: list[Any] = Factory(list)
     refused: list[Any] = Factory(list)
     disconnects: int = 0
+    generation: int = 0
+    idle_timeout_s: float = 300.0
+    resumable: bool = False
     changed: trio.Event = Factory(trio.Event)
     ended: trio.Event = Factory(trio.Event)
     end: SessionEnd = Factory(lambda: SessionEnd("closed"))
@@ -115,7 +119,11 @@ class FakeHandle:
         self.refused.append(error)
         self._note()
 
-    def disconnected(self, reason: str = "disconnect") -> None:
+    def ack_events(self, seq: int) -> None:
+        if seq > 0:
+            raise RealtimeError("invalid_event_ack", "no event", param="server_event_seq")
+
+    def disconnected(self, generation: int) -> None:
         self.disconnects += 1
         self.ended.set()
         self._note()
@@ -137,6 +145,7 @@ class FakeOmni:
     model_name: str = "test-model"
     healthy: bool = True
     refusal: RealtimeError | None = None
+    capabilities: DuplexCapabilities = Factory(DuplexCapabilities)
     opened: list[tuple[str, Any, Any]] = Factory(list)
     handles: list[FakeHandle] = Factory(list)
 
@@ -161,6 +170,15 @@ class AsgiSocket:
     scope: dict[str, Any]
     to_app: trio.MemorySendChannel[Any]
     from_app: trio.MemoryReceiveChannel[Any]
+    reads: trio.Event
+
+    def stop_reading(self) -> None:
+        """From now on whatever the application sends blocks."""
+        self.reads = trio.Event()
+
+    def read_again(self) -> None:
+        """End that."""
+        self.reads.set()
 
     async def text(self, text: str) -> None:
         await self.to_app.send({"type": "websocket.receive", "text": text, "bytes": None})
@@ -205,6 +223,51 @@ def app_for(omni: FakeOmni) -> Callable[..., Any]:
     return make
 
 
+async def connect(
+    app: Any,
+    nursery: trio.Nursery,
+    target: str = "/v1/realtime",
+    headers: dict[str, str] | None = None,
+    subprotocols: tuple[str, ...] = (),
+    *,
+    extensions: dict[str, Any] | None = None,
+) -> AsgiSocket:
+    """Run an application for one WebSocket."""
+    path, _, query = target.partition("?")
+    scope = {
+        "type": "websocket",
+        "path": path,
+        "query_string": query.encode(),
+        "headers": [(name.encode(), value.encode()) for name, value in (headers or {}).items()],
+        "subprotocols": list(subprotocols),
+        "client": ("127.0.0.1", 1),
+        "extensions": {"websocket.http.response": {}} if extensions is None else extensions,
+    }
+    to_app, app_receive = trio.open_memory_channel[Any](100)
+    app_send, from_app = trio.open_memory_channel[Any](1000)
+    await to_app.send({"type": "websocket.connect"})
+
+    reads = trio.Event()
+    reads.set()
+    socket = AsgiSocket(app, scope, to_app, from_app, reads)
+
+    async def send(message: Any) -> None:
+        await socket.reads.wait()
+        await app_send.send(message)
+
+    async def run() -> None:
+        async with app_send:
+            await app(scope, app_receive.receive, send)
+
+    nursery.start_soon(run)
+    return socket
+
+
+@pytest.fixture
+def connect_to() -> Any:
+    return connect
+
+
 @pytest.fixture
 def open_socket(app_for: Callable[..., Any], nursery: trio.Nursery) -> Callable[..., Awaitable[AsgiSocket]]:
     """Run the application for one WebSocket; the returned object plays the server."""
@@ -217,27 +280,8 @@ def open_socket(app_for: Callable[..., Any], nursery: trio.Nursery) -> Callable[
         extensions: dict[str, Any] | None = None,
         **options: Any,
     ) -> AsgiSocket:
-        path, _, query = target.partition("?")
-        scope = {
-            "type": "websocket",
-            "path": path,
-            "query_string": query.encode(),
-            "headers": [(name.encode(), value.encode()) for name, value in (headers or {}).items()],
-            "subprotocols": list(subprotocols),
-            "client": ("127.0.0.1", 1),
-            "extensions": {"websocket.http.response": {}} if extensions is None else extensions,
-        }
-        to_app, app_receive = trio.open_memory_channel[Any](100)
-        app_send, from_app = trio.open_memory_channel[Any](100)
         app = app_for(**options)
-        await to_app.send({"type": "websocket.connect"})
-
-        async def run() -> None:
-            async with app_send:
-                await app(scope, app_receive.receive, app_send.send)
-
-        nursery.start_soon(run)
-        return AsgiSocket(app, scope, to_app, from_app)
+        return await connect(app, nursery, target, headers, subprotocols, extensions=extensions)
 
     return opened
 

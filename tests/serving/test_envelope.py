@@ -4,11 +4,12 @@ import orjson
 import pytest
 
 from duplex_trio.protocol.dialects import Dialect
-from duplex_trio.protocol.duplex import Heartbeat, RealtimeError
+from duplex_trio.protocol.duplex import Heartbeat, RealtimeError, SessionResume
 from duplex_trio.serving.envelope import (
     Handshake,
     OpenSession,
     RefuseSession,
+    ResumeSession,
     Unavailable,
     close_code,
     close_reason,
@@ -159,11 +160,26 @@ def refused(opening: OpenSession | RefuseSession) -> RealtimeError:
         ("[1]", "bad_event"),
         ('"text"', "bad_event"),
         ("x" * (15 * 1024 * 1024 + 1), "event_too_large"),
-        ('{"type":"session.resume","session_id":"s","resume_token":"t"}', "unsupported_session_resume"),
+        ('{"type":"session.resume","session_id":"s"}', "invalid_session_resume"),
+        ('{"type":"session.resume","session_id":"s","resume_token":1}', "invalid_session_resume"),
+        (
+            '{"type":"session.resume","session_id":"s","resume_token":"t","last_received_server_event_seq":-1}',
+            "invalid_session_resume",
+        ),
     ],
 )
 def test_what_is_no_message_at_all_is_refused(asked: Handshake, raw: str, code: str) -> None:
     assert refused(first(raw, asked)).code == code
+
+
+@pytest.mark.parametrize("asked", [WAITING, HELD_BACK])
+def test_a_session_may_be_resumed_first(asked: Handshake) -> None:
+    message = {"type": "session.resume", "session_id": "s", "resume_token": "t"}
+    seen = {**message, "last_received_server_event_seq": 7}
+    assert first(message, asked) == ResumeSession(SessionResume(session_id="s", resume_token="t"))
+    assert first(seen, asked) == ResumeSession(
+        SessionResume(session_id="s", resume_token="t", last_received_server_event_seq=7)
+    )
 
 
 def test_with_autostart_off_only_an_opening_may_come_first() -> None:
