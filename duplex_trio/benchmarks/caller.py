@@ -60,6 +60,7 @@ class Listener(Attachment):
         status: how the newest response ended; None while it goes on.
         done_ns: when the latest response that is over ended, on the performance counter.
         user_speaks: whether the user was heard to speak.
+        first_audio_ms: from the end of the user's speech to the first sound of each answer, as the server says.
         refused: codes of the errors that came.
     """
 
@@ -69,6 +70,7 @@ class Listener(Attachment):
         self.deltas = self.deltas_total = 0
         self.done_ns = 0
         self.status: str | None = None
+        self.first_audio_ms: list[float] = []
         self.refused: list[str] = []
         self._news = trio.lowlevel.ParkingLot()
 
@@ -84,6 +86,7 @@ class Listener(Attachment):
             case ResponseOutputAudioDelta(response_id=response_id):
                 self.deltas_total += 1
                 self.deltas += response_id == self.response_id
+                self._note_wait(event)
             case ResponseCreated():
                 self.response_id, self.deltas = event.response.id, 0
                 self.status = None
@@ -97,6 +100,11 @@ class Listener(Attachment):
                 self.refused.append(event.error.code)
         self._news.unpark_all()
         await trio.lowlevel.checkpoint()
+
+    def _note_wait(self, event: ResponseOutputAudioDelta) -> None:
+        told = event.duplex.request_metrics if event.duplex is not None else None
+        if told is not None and told.speech_end_to_first_audio_ms is not None:
+            self.first_audio_ms.append(told.speech_end_to_first_audio_ms)
 
     async def close(self, code: int, reason: str) -> None:
         """Nothing is left to do."""

@@ -75,13 +75,13 @@ async def measure_talking(callers: Sequence[Caller], seconds: float, tell: Calla
     """
 
     def answered() -> bool:
-        return not callers or any(caller.handle.counters.first_audio_ms for caller in callers)
+        return not callers or any(caller.heard.first_audio_ms for caller in callers)
 
     tell(f"loop lateness, {len(callers)} sessions talking")
     begin_s, used_s = trio.current_time(), cpu_s()
     lateness_us = await _watch_loop(seconds, answered)
     share = (cpu_s() - used_s) / (trio.current_time() - begin_s)
-    waits_ms = [wait for caller in callers for wait in caller.handle.counters.take_first_audio_ms()]
+    waits_ms = [wait for caller in callers for wait in caller.heard.first_audio_ms]
     return Talking(
         sessions=len(callers),
         lateness_us=tuple(lateness_us),

@@ -51,6 +51,7 @@ class DuplexOmniEngine(AsyncOmniEngine):
         super().__init__(pipeline, stage_factory=stage_factory)
         self.metrics = EngineMetrics(
             sessions=lambda: self.manager.live_counters(),
+            waiting=lambda: self.manager.waiting(),
             live_requests=lambda: self.orchestrator.live_requests,
             stages=self.stage_statistics,
         )

@@ -22,6 +22,7 @@ from duplex_trio.session.handle import DuplexSessionHandle
 from duplex_trio.session.model_config import new_model_state, opened_runtime_config
 from duplex_trio.session.port import DuplexStagePort
 from duplex_trio.session.run import DuplexSessionRunner
+from duplex_trio.session.state.egress_queue import EgressWaiting
 from duplex_trio.session.state.engine_session import DuplexEngineSession
 from duplex_trio.session.state.input_timeline import InputTimeline
 from duplex_trio.session.state.lease import DuplexLeaseState
@@ -92,6 +93,10 @@ class DuplexSessionManager:
     def live_counters(self) -> list[SessionCounters]:
         """The counters of the sessions that hold a slot."""
         return [handle.counters for handle in self._sessions.values()]
+
+    def waiting(self) -> list[EgressWaiting]:
+        """What waits for the clients of these sessions."""
+        return [handle.waiting() for handle in self._sessions.values()]
 
     def use_nursery(self, nursery: trio.Nursery | None) -> None:
         """Let sessions live in this nursery; without one no session is let in."""
@@ -239,7 +244,11 @@ class DuplexSessionManager:
             self._metrics.session_ended(handle.counters)
             reason = runner.core.end.reason if runner.core.end is not None else "cancelled"
             log.info(
-                "session.closed", session_id=handle.session_id, reason=reason, sessions=len(self._sessions)
+                "session.closed",
+                session_id=handle.session_id,
+                reason=reason,
+                sessions=len(self._sessions),
+                **handle.counters.told(),
             )
             self._gone.unpark_all()
 

@@ -8,46 +8,83 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from attrs import frozen
-from prometheus_client import CollectorRegistry, Counter, Histogram, Metric, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from attrs import field, frozen
+from prometheus_client import CollectorRegistry, Counter, Metric, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
 from duplex_trio.session.counters import SessionCounters
+from duplex_trio.session.state.egress_queue import EgressWaiting
+from duplex_trio.session.state.histogram import Histogram
 from duplex_trio.stages.port import StageStatistics
 
-_LATENCY_BUCKETS_S = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
+_MS = 1000
+_NO_LABEL = ("", "")
 
 
 @frozen
-class _Total:
-    """One number that sessions count: its metric, its label, and how to read it."""
+class _Shown:
+    """One number or histogram that sessions keep: its field, its metric, its help, and a label."""
 
+    name: str
     metric: str
     help: str
-    read: Callable[[SessionCounters], float]
-    label: tuple[str, str] | None = None
+    label: tuple[str, str] = field(default=_NO_LABEL, kw_only=True)
 
 
 _RESPONSES = ("duplex_responses", "Responses by how they ended")
 _SPECULATIONS = ("duplex_speculations", "Answers prepared before the user's turn was over, by their fate")
+_DECIDE = ("duplex_barge_in_decide_seconds", "From the cause of a cancellation to the end of the epoch")
 _TOTALS = (
-    _Total(*_RESPONSES, lambda c: c.responses_completed, ("status", "completed")),
-    _Total(*_RESPONSES, lambda c: c.responses_cancelled, ("status", "cancelled")),
-    _Total(*_RESPONSES, lambda c: c.responses_failed, ("status", "failed")),
-    _Total("duplex_barge_ins", "Cancellations by the user", lambda c: c.barge_ins),
-    _Total(*_SPECULATIONS, lambda c: c.speculations_adopted, ("fate", "adopted")),
-    _Total(*_SPECULATIONS, lambda c: c.speculations_discarded, ("fate", "discarded")),
-    _Total(
-        "duplex_partial_transcripts", "Transcripts of speech that went on", lambda c: c.partial_transcripts
+    _Shown("responses_completed", *_RESPONSES, label=("status", "completed")),
+    _Shown("responses_cancelled", *_RESPONSES, label=("status", "cancelled")),
+    _Shown("responses_failed", *_RESPONSES, label=("status", "failed")),
+    _Shown("barge_ins", "duplex_barge_ins", "Cancellations by the user"),
+    _Shown("speculations_adopted", *_SPECULATIONS, label=("fate", "adopted")),
+    _Shown("speculations_discarded", *_SPECULATIONS, label=("fate", "discarded")),
+    _Shown("partial_transcripts", "duplex_partial_transcripts", "Transcripts of speech that went on"),
+    _Shown("commands_refused", "duplex_commands_refused", "Client messages refused"),
+    _Shown(
+        "unit_deadline_misses",
+        "duplex_unit_deadline_misses",
+        "Units whose answer came after their sound and the budget",
     ),
-    _Total("duplex_commands_refused", "Client messages refused", lambda c: c.commands_refused),
-    _Total(
-        "duplex_discarded_audio_seconds", "Sound made and never sent", lambda c: c.discarded_audio_ms / 1000
+    _Shown("discarded_audio_ms", "duplex_discarded_audio_seconds", "Sound of ended epochs, never sent"),
+    _Shown("stale_outputs", "duplex_stale_outputs", "Outputs that nobody wanted any more"),
+    _Shown("cleanup_retries", "duplex_cleanup_retries", "Releases of stage requests that took too long"),
+    _Shown("leaked_requests", "duplex_leaked_requests", "Stage requests that outlived their session"),
+    _Shown("lease_resumes", "duplex_lease_resumes", "Sessions that their client came back to"),
+    _Shown(
+        "lease_expiries", "duplex_lease_expiries", "Sessions that ended for want of a client or of activity"
     ),
-    _Total(
-        "duplex_cleanup_retries", "Releases of stage requests that took too long", lambda c: c.cleanup_retries
+)
+_HISTOGRAMS = (
+    _Shown(
+        "speech_stop_to_first_audio_ms",
+        "duplex_speech_end_to_first_audio_seconds",
+        "From the end of the user's speech to the first sound of the answer",
     ),
+    _Shown("barge_in_decide_ms", *_DECIDE, label=("cause", "command")),
+    _Shown("barge_in_decide_speech_ms", *_DECIDE, label=("cause", "speech")),
+    _Shown(
+        "barge_in_silence_ms",
+        "duplex_barge_in_silence_seconds",
+        "From the cause of a cancellation to the last old sound handed to the socket; 0 when none was",
+    ),
+    _Shown(
+        "barge_in_abort_ms",
+        "duplex_barge_in_abort_seconds",
+        "From the cause of a cancellation to the release of its stage requests",
+    ),
+    _Shown("unit_latency_ms", "duplex_unit_latency_seconds", "From a whole unit to the model's answer to it"),
+    _Shown(
+        "silence_continuation_jitter_ms",
+        "duplex_silence_continuation_jitter_seconds",
+        "How late a silent unit was handed over",
+    ),
+    _Shown("egress_queue_age_ms", "duplex_egress_wait_seconds", "How long media waited before it was sent"),
+    _Shown("decode_ms", "duplex_decode_seconds", "Taking in one append, of a sample of them"),
+    _Shown("vad_ms", "duplex_vad_seconds", "One job of voice activity, there and back"),
 )
 
 
@@ -56,6 +93,7 @@ class EngineMetrics:
 
     Args:
         sessions: the counters of the sessions that live now.
+        waiting: what waits for their clients.
         live_requests: stage requests that are not released.
         stages: the statistics of every stage.
     """
@@ -64,20 +102,15 @@ class EngineMetrics:
         self,
         *,
         sessions: Callable[[], Sequence[SessionCounters]],
+        waiting: Callable[[], Sequence[EgressWaiting]],
         live_requests: Callable[[], int],
         stages: Callable[[], Sequence[StageStatistics]],
     ) -> None:
         self.registry = CollectorRegistry()
         self._sessions = sessions
-        self._ended = [0.0] * len(_TOTALS)
+        self._ended = SessionCounters()
         self._opened = Counter("duplex_sessions_opened", "Sessions opened", registry=self.registry)
-        self._first_audio = Histogram(
-            "duplex_speech_end_to_first_audio_seconds",
-            "From the end of the user's speech to the first sound of the answer",
-            buckets=_LATENCY_BUCKETS_S,
-            registry=self.registry,
-        )
-        self.registry.register(_SessionCollector(self._live, self._totals))
+        self.registry.register(_SessionCollector(self.totals, waiting))
         self.registry.register(_StageCollector(live_requests, stages))
 
     def session_opened(self) -> None:
@@ -86,46 +119,84 @@ class EngineMetrics:
 
     def session_ended(self, counters: SessionCounters) -> None:
         """A session has gone; keep what it counted."""
-        self._ended = [kept + total.read(counters) for kept, total in zip(self._ended, _TOTALS, strict=True)]
-        self._observe(counters)
+        self._ended.add(counters)
+
+    def totals(self) -> SessionCounters:
+        """What all sessions counted, those that have gone included."""
+        totals = SessionCounters()
+        for counters in (self._ended, *self._sessions()):
+            totals.add(counters)
+        return totals
 
     def render(self) -> bytes:
         """All figures in Prometheus' text format."""
-        for counters in self._sessions():
-            self._observe(counters)
         return generate_latest(self.registry)
-
-    def _observe(self, counters: SessionCounters) -> None:
-        for wait_ms in counters.take_first_audio_ms():
-            self._first_audio.observe(wait_ms / 1000)
-
-    def _live(self) -> int:
-        return len(self._sessions())
-
-    def _totals(self) -> list[float]:
-        live = self._sessions()
-        return [
-            kept + sum(total.read(counters) for counters in live)
-            for kept, total in zip(self._ended, _TOTALS, strict=True)
-        ]
 
 
 class _SessionCollector(Collector):
-    def __init__(self, live: Callable[[], int], totals: Callable[[], Sequence[float]]) -> None:
-        self._live = live
+    def __init__(
+        self, totals: Callable[[], SessionCounters], waiting: Callable[[], Sequence[EgressWaiting]]
+    ) -> None:
         self._totals = totals
+        self._waiting = waiting
 
     def collect(self) -> Iterable[Metric]:
-        sessions = GaugeMetricFamily("duplex_sessions", "Sessions that hold a slot")
-        sessions.add_metric([], self._live())
-        families: dict[str, CounterMetricFamily] = {}
-        for total, value in zip(_TOTALS, self._totals(), strict=True):
-            labels = [total.label[0]] if total.label is not None else []
-            family = families.setdefault(
-                total.metric, CounterMetricFamily(total.metric, total.help, labels=labels)
+        totals, waiting = self._totals(), self._waiting()
+        counters: dict[str, CounterMetricFamily] = {}
+        for shown in _TOTALS:
+            counter = counters.setdefault(
+                shown.metric, CounterMetricFamily(shown.metric, shown.help, labels=_label_names(shown))
             )
-            family.add_metric([total.label[1]] if total.label is not None else [], value)
-        return [sessions, *families.values()]
+            value = getattr(totals, shown.name)
+            counter.add_metric(_label_values(shown), value / _MS if shown.name.endswith("_ms") else value)
+        histograms: dict[str, HistogramMetricFamily] = {}
+        for shown in _HISTOGRAMS:
+            histogram = histograms.setdefault(
+                shown.metric, HistogramMetricFamily(shown.metric, shown.help, labels=_label_names(shown))
+            )
+            readings: Histogram = getattr(totals, shown.name)
+            histogram.add_metric(_label_values(shown), _buckets(readings), readings.total / _MS)
+        return [*_gauges(waiting), *counters.values(), *histograms.values()]
+
+
+def _gauges(waiting: Sequence[EgressWaiting]) -> Iterable[Metric]:
+    gauges: Sequence[tuple[str, str, float]] = (
+        ("duplex_sessions", "Sessions that hold a slot", len(waiting)),
+        (
+            "duplex_egress_queue_bytes",
+            "Media that waits for clients",
+            sum(one.media_bytes for one in waiting),
+        ),
+        ("duplex_egress_queue_events", "Events that wait for clients", sum(one.events for one in waiting)),
+        (
+            "duplex_egress_queue_age_seconds",
+            "How long the oldest media that waits has waited",
+            max((one.oldest_s for one in waiting), default=0.0),
+        ),
+    )
+    for name, text, value in gauges:
+        gauge = GaugeMetricFamily(name, text)
+        gauge.add_metric([], value)
+        yield gauge
+
+
+def _label_names(shown: _Shown) -> list[str]:
+    return [] if shown.label is _NO_LABEL else [shown.label[0]]
+
+
+def _label_values(shown: _Shown) -> list[str]:
+    return [] if shown.label is _NO_LABEL else [shown.label[1]]
+
+
+def _buckets(readings: Histogram) -> list[tuple[str, float]]:
+    """Cumulative counts by upper bound in seconds, as Prometheus wants them."""
+    bounds = [str(bound / _MS) for bound in readings.bounds]
+    counts = readings.counts or [0] * (len(bounds) + 1)
+    buckets, so_far = [], 0
+    for bound, count in zip((*bounds, "+Inf"), counts, strict=True):
+        so_far += count
+        buckets.append((bound, float(so_far)))
+    return buckets
 
 
 class _StageCollector(Collector):
@@ -141,14 +212,18 @@ class _StageCollector(Collector):
         )
         requests.add_metric([], self._live_requests())
         live = GaugeMetricFamily("duplex_stage_live_requests", "Requests on a stage", labels=["stage"])
+        queued = GaugeMetricFamily(
+            "duplex_stage_queued_commands", "Commands that wait for a stage", labels=["stage"]
+        )
         alive = GaugeMetricFamily("duplex_stage_alive", "1 while the stage is up", labels=["stage"])
         outputs = CounterMetricFamily("duplex_stage_outputs", "Outputs of a stage", labels=["stage"])
         aborted = CounterMetricFamily("duplex_stage_aborted", "Requests aborted on a stage", labels=["stage"])
         failed = CounterMetricFamily("duplex_stage_failed", "Requests failed on a stage", labels=["stage"])
         for stage in self._stages():
             live.add_metric([stage.name], stage.live_requests)
+            queued.add_metric([stage.name], stage.queued_commands)
             alive.add_metric([stage.name], float(stage.alive))
             outputs.add_metric([stage.name], stage.outputs_total)
             aborted.add_metric([stage.name], stage.aborted_total)
             failed.add_metric([stage.name], stage.failed_total)
-        return [requests, live, alive, outputs, aborted, failed]
+        return [requests, live, queued, alive, outputs, aborted, failed]

@@ -42,33 +42,44 @@ class SessionControl:
 
     # ------------------------------------------------------------------ cancelling
 
-    def cancel(self, reason: CancelReason, *, first: Sequence[DuplexEvent] = ()) -> None:
+    def cancel(
+        self, reason: CancelReason, *, first: Sequence[DuplexEvent] = (), since_s: float | None = None
+    ) -> None:
         """Cancel the current epoch.
 
         Args:
             reason: why; `turn_detected` is reported as such, the rest as `client_cancelled`.
             first: events to send before those of the cancellation.
+            since_s: when the cause arrived; that of a command is known.
         """
-        core, state = self._core, self._core.state
+        core, state, figures = self._core, self._core.state, self._core.figures
+        since_s = figures.received_s if since_s is None else since_s
         if reason not in _CUT_THE_ANSWER_ONLY:
             self._discard_upcoming()
         started_s = core.now_s
         response = state.active
+        figures.cancelling(response, since_s, core.egress.raise_epoch(state.epoch + 1))
         cancellation = state.cancel(reason, started_s)
         core.disarm_idle()
         self.discard_prepared()
         core.turns.discard_before(cancellation.epoch)
-        for turn in list(core.live_turns.values()):
-            if turn.epoch < cancellation.epoch:
-                turn.discard()
-        core.counters.discarded_audio_ms += core.egress.raise_epoch(cancellation.epoch)
+        old = [turn for turn in core.live_turns.values() if turn.epoch < cancellation.epoch]
+        for turn in old:
+            turn.discard()
+        figures.epoch_ended(
+            epoch=cancellation.epoch,
+            by_speech=reason == "turn_detected",
+            since_s=since_s,
+            requests=[turn.request_id for turn in old],
+            writing=core.egress.writing_sound,
+        )
         core.emit([*first, *cancellation.events])
         if core.epoch_scope is not None:
             core.epoch_scope.cancel()
         core.counters.barge_ins += reason in ("turn_detected", "barge_in")
         core.counters.responses_cancelled += response is not None
         if response is not None:
-            core.log_done(response, "cancelled", reason=reason)
+            figures.response_done(response, "cancelled", reason=reason)
         core.log.debug("epoch.raised", reason=reason, epoch=cancellation.epoch)
         core.begin_upcoming()
         owed = [turn for turn in core.transcribing.values() if turn.epoch < cancellation.epoch]
@@ -184,9 +195,7 @@ class SessionControl:
         report = ErrorEvent.from_error(error, event_id=state.new_id("event_"))
         core.emit([report, *state.fail_response(response, error, core.now_s)])
         core.counters.responses_failed += 1
-        core.log.warning(
-            "response.failed", response_id=response.response_id, code=error.code, message=error.message
-        )
+        core.figures.response_done(response, "failed", code=error.code, message=error.message)
         core.begin_upcoming()
 
     def close(self, command: CloseSession) -> None:

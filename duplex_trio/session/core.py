@@ -21,10 +21,10 @@ from duplex_trio.protocol.duplex import (
 from duplex_trio.session.counters import SessionCounters
 from duplex_trio.session.delivery import Delivery
 from duplex_trio.session.egress import Egress
+from duplex_trio.session.figures import SessionFigures
 from duplex_trio.session.port import DuplexStagePort
 from duplex_trio.session.state.egress_queue import EgressOverflowError
 from duplex_trio.session.state.engine_session import DuplexEngineSession
-from duplex_trio.session.state.response import Response
 from duplex_trio.session.turn import Turn
 from duplex_trio.session.turn_queue import TurnQueue
 from duplex_trio.session.work import Work
@@ -57,6 +57,8 @@ class SessionCore:
 
     Attributes:
         state: the ledgers; changed in synchronous code only.
+        counters: what the session counts and measures.
+        figures: takes what is measured, and writes the lines about it.
         egress: everything for the client goes through it.
         delivery: who gets what has left the egress.
         work: the actor's channel.
@@ -90,11 +92,11 @@ class SessionCore:
         limits: SessionLimits,
     ) -> None:
         self.state = state
+        self.counters = SessionCounters()
         self.plugin = plugin
         self.units: UnitFlow | None = None
         self.port = port
         self.limits = limits
-        self.counters = SessionCounters()
         self.egress: Egress
         self.delivery: Delivery
         self.work, self.work_receive = trio.open_memory_channel[Work](limits.pending_commands_max)
@@ -122,6 +124,7 @@ class SessionCore:
         self.transcripts_settled = trio.lowlevel.ParkingLot()
         self.progressed = trio.lowlevel.ParkingLot()
         self.log = log.bind(session_id=state.session_id)
+        self.figures = SessionFigures(self.counters, self.log)
 
     @property
     def now_s(self) -> float:
@@ -215,23 +218,6 @@ class SessionCore:
         finally:
             if not taken:
                 self.asked -= work.asks
-
-    def log_done(self, response: Response, status: str, **more: object) -> None:
-        """Write the line about the end of a response.
-
-        How it ended, how long its answer was awaited, what was sent.
-        """
-        metrics = response.request_metrics
-        self.log.info(
-            "response.done",
-            response_id=response.response_id,
-            status=status,
-            first_audio_ms=None
-            if metrics is None
-            else metrics.speech_end_to_first_audio_ms or metrics.ttfp_ms,
-            sound_ms=round(response.cursor.sent_ms),
-            **more,
-        )
 
     def touch(self) -> None:
         """Something happened that keeps the session alive."""

@@ -69,6 +69,7 @@ class SpeechDetector(VoiceListener):
         self._sound = DetectorSound(core.state.timeline)
         self._line: VoiceLine | None = None
         self._generation = self._given_in = 0
+        self._given_s = 0.0
         self._found: deque[EndpointEvent] = deque()
         self._ending: SpeechEndedWork | None = None
         self._on = False
@@ -174,11 +175,12 @@ class SpeechDetector(VoiceListener):
 
     def next_frames(self, frames_max: int) -> Pcm:
         """Hand out sound to score; see `VoiceListener`."""
-        self._given_in = self._generation
+        self._given_in, self._given_s = self._generation, self._core.now_s
         return self._sound.take(frames_max if self._may_score else 0)
 
     def judge(self, probabilities: Sequence[float]) -> None:
         """Take scores; see `VoiceListener`. Those of sound that was dropped meanwhile mean nothing."""
+        self._core.counters.vad_ms.observe((self._core.now_s - self._given_s) * 1000)
         if self._given_in == self._generation:
             self._found.extend(self._endpointer.feed(probabilities).events)
             self._act()
@@ -257,12 +259,15 @@ class SpeechDetector(VoiceListener):
         detection = state.config.turn_detection
         if isinstance(detection, SemanticVad):
             self._adopt(detection)
+        speech_end = self._sound.line_position(speech_end_heard)
         if core.units is not None:
+            ago_s = (self.scored - speech_end) / state.timeline.sample_rate_hz
+            core.units.waits.speech_ended(core.now_s - ago_s)
             return  # the model has heard the end itself
         self._ending = SpeechEndedWork(
             begin=self._speech_start,
             end=end,
-            speech_end=self._sound.line_position(speech_end_heard),
+            speech_end=speech_end,
             seq=core.command_seq,
             asks=detection is not None and detection.create_response,
         )

@@ -44,6 +44,7 @@ class SessionDispatch:
         """Take a command. Never blocks and never raises: a refusal reaches the client as an `error` event."""
         core = self._core
         core.command_seq += 1
+        core.figures.received_s = core.now_s
         try:
             if core.closing:
                 raise RealtimeError("session_closed", "the session is closing")
@@ -54,6 +55,8 @@ class SessionDispatch:
             # The caller is the socket's reader, which serves this client alone but is no part of the session.
             core.log.exception("session.crashed", command=command.type)
             self._control.fail(RealtimeError("internal_error", "the session failed"))
+        finally:
+            core.figures.received_s = None
 
     def _take(self, command: DuplexCommand, seq: int) -> None:
         control = self._control

@@ -13,6 +13,7 @@ import trio
 
 from duplex_trio.deploy import SessionLimits
 from duplex_trio.protocol.duplex import DuplexEvent
+from duplex_trio.session.figures import SessionFigures
 from duplex_trio.session.state.egress_queue import EgressQueue, MediaEntry
 
 SHORTEST_WAIT_MS = 1.0
@@ -26,6 +27,7 @@ class Egress:
         deliver: takes each event that leaves; may wait, and does so at a client that does not read.
         ahead_ms: sound sent and not yet played by now, estimated.
         on_media_sent: told of each media entry just before it is sent.
+        figures: told of media that was handed to the socket, and of media that came too late.
         on_end_marker: told when the end marker of a response is reached; all its media has been sent.
         on_progress: told when a control event has left.
         limits: what may wait, and how far media may run ahead of the player.
@@ -37,6 +39,7 @@ class Egress:
         *,
         ahead_ms: Callable[[], float],
         on_media_sent: Callable[[MediaEntry], None],
+        figures: SessionFigures,
         on_end_marker: Callable[[str], None],
         on_progress: Callable[[], object],
         limits: SessionLimits,
@@ -45,12 +48,19 @@ class Egress:
         self._deliver = deliver
         self._ahead_ms = ahead_ms
         self._on_media_sent = on_media_sent
+        self._figures = figures
+        self._writing_sound = False
         self._on_end_marker = on_end_marker
         self._on_progress = on_progress
         self._limits = limits
         self._wake = trio.Event()
         self._room = trio.lowlevel.ParkingLot()
         self._finishing = False
+
+    @property
+    def writing_sound(self) -> bool:
+        """Whether sound is being written to the socket at this moment."""
+        return self._writing_sound
 
     def put(self, event: DuplexEvent) -> None:
         """Queue a control event. Never blocks.
@@ -66,7 +76,10 @@ class Egress:
         await trio.lowlevel.checkpoint()
         while not self.queue.media_has_room and entry.epoch >= self.queue.epoch:
             await self._room.park()
+        entry.queued_s = trio.current_time()
         kept = self.queue.put_media(entry)
+        if not kept:
+            self._figures.media_stale(entry)
         self._wake.set()
         return kept
 
@@ -117,4 +130,9 @@ class Egress:
             await trio.lowlevel.checkpoint()
             return
         self._on_media_sent(entry)
-        await self._deliver(entry.event)
+        self._writing_sound = entry.duration_ms > 0
+        try:
+            await self._deliver(entry.event)
+        finally:
+            self._writing_sound = False
+        self._figures.media_written(entry)

@@ -12,6 +12,7 @@ from duplex_trio.session.core import SessionCore, SessionEnd
 from duplex_trio.session.counters import SessionCounters
 from duplex_trio.session.dispatch import SessionDispatch
 from duplex_trio.session.presence import Presence
+from duplex_trio.session.state.egress_queue import EgressWaiting
 
 
 class DuplexSessionHandle:
@@ -49,6 +50,10 @@ class DuplexSessionHandle:
     def closing(self) -> bool:
         """Whether the session is on its way out, or gone."""
         return self._core.closing
+
+    def waiting(self) -> EgressWaiting:
+        """What waits for the client now."""
+        return self._core.egress.queue.waiting(self._core.now_s)
 
     # ------------------------------------------------------------------ commands
 

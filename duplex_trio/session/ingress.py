@@ -10,7 +10,9 @@ from duplex_trio.protocol.duplex import NO_HINTS, AppendAudio, RealtimeError
 from duplex_trio.protocol.duplex.audio import AudioInputDecoder, parse_format
 from duplex_trio.session.core import SessionCore
 from duplex_trio.session.detector import SpeechDetector
+from duplex_trio.session.figures import DECODES_PER_SAMPLE
 from duplex_trio.session.overlap import OverlapJudge
+from duplex_trio.stages.units import Pcm
 
 
 class SessionIngress:
@@ -46,7 +48,7 @@ class SessionIngress:
         state.timeline.require_room(samples)
         if core.units is not None:
             core.units.line.require_room(samples)
-        pcm = decoder.feed(command.audio)
+        pcm = self._decode(decoder, command.audio)
         # Nothing is refused from here on, and nothing was changed before.
         self._decoder = decoder
         hints = command.hints
@@ -59,6 +61,15 @@ class SessionIngress:
         state.timeline.append(pcm, core.now_s)
         core.touch()
         self._detector.heard()
+
+    def _decode(self, decoder: AudioInputDecoder, audio: bytes) -> Pcm:
+        core = self._core
+        if core.command_seq % DECODES_PER_SAMPLE:
+            return decoder.feed(audio)
+        begin_s = core.now_s
+        pcm = decoder.feed(audio)
+        core.counters.decode_ms.observe((core.now_s - begin_s) * 1000)
+        return pcm
 
     def flush(self) -> None:
         """The client ends its utterance: take in what the resampler still holds."""

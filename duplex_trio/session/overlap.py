@@ -100,7 +100,7 @@ class OverlapJudge:
             )
         )
         state.heard.over_response = ruling.action == "listen" and state.dialect == "duplex"
-        self._tell(ruling, NO_HINTS)
+        self._tell(ruling, NO_HINTS, since_s=timeline.arrival_s(end))
 
     # ------------------------------------------------------------------ asking
 
@@ -151,7 +151,14 @@ class OverlapJudge:
         self._core.state.heard.overlap_speech_ms = ruling.overlap_speech_ms
         self._tell(ruling, command.hints, event_id=command.event_id)
 
-    def _tell(self, ruling: OverlapRuling, hints: AppendHints, *, event_id: str | None = None) -> None:
+    def _tell(
+        self,
+        ruling: OverlapRuling,
+        hints: AppendHints,
+        *,
+        event_id: str | None = None,
+        since_s: float | None = None,
+    ) -> None:
         core, state = self._core, self._core.state
         last = state.last_response
         heard_over = None if last is None else last.response_id
@@ -165,7 +172,7 @@ class OverlapJudge:
         if ruling.cancel_reason is None:
             core.emit([event])
         else:
-            self._control.cancel(ruling.cancel_reason, first=[event])
+            self._control.cancel(ruling.cancel_reason, first=[event], since_s=since_s)
 
     def _event(self, ruling: OverlapRuling) -> OverlapDecision:
         state = self._core.state

@@ -94,6 +94,7 @@ class DuplexSessionRunner:
             self.core.delivery.deliver,
             ahead_ms=lambda: state.playout.ahead_ms(self.core.now_s),
             on_media_sent=self._media_sent,
+            figures=self.core.figures,
             on_end_marker=self._end_marker,
             on_progress=self.core.progressed.unpark_all,
             limits=limits,
@@ -138,6 +139,7 @@ class DuplexSessionRunner:
                 finally:
                     self._attempt(lambda: self.control.end(SessionEnd("server_shutdown", code=1001)))
         finally:
+            core.counters.leaked_requests += len(core.live_turns)
             core.state.state = "closed"
             core.ended.set()
 
@@ -230,7 +232,7 @@ class DuplexSessionRunner:
         if response is None or response.response_id != response_id:
             return
         core.counters.responses_completed += 1
-        core.log_done(response, "completed")
+        core.figures.response_done(response, "completed")
         core.emit(state.complete_response(response, core.now_s))
         core.touch()
         if core.units is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 from attrs import define, field
 
-from duplex_trio.protocol.duplex import RealtimeError, ResponseCreateOptions
+from duplex_trio.protocol.duplex import RealtimeError, RequestMetrics, ResponseCreateOptions
 from duplex_trio.session.port import DuplexStageRequest
 from duplex_trio.session.state.response import Response
 from duplex_trio.session.state.stage_metrics import StageMetrics
@@ -22,6 +22,15 @@ class TurnTiming:
     transcript_s: float | None = None
     first_text_s: float | None = None
     first_audio_s: float | None = None
+
+    def note_text(self, now_s: float) -> None:
+        """Text came; the first counts."""
+        if self.first_text_s is None:
+            self.first_text_s = now_s
+
+    def between(self, begin_s: float | None, end_s: float | None) -> float | None:
+        """Milliseconds between two of them; None where one has not happened."""
+        return None if begin_s is None or end_s is None else round((end_s - begin_s) * 1000, 1)
 
 
 @define(eq=False, kw_only=True)
@@ -69,6 +78,20 @@ class Turn:
         self.response = response
         response.stage_metrics.merge(self.stage_metrics)
         self.stage_metrics = response.stage_metrics
+
+    def request_metrics(self) -> RequestMetrics:
+        """The wait for the answer, cut into its parts."""
+        timing, between = self.timing, self.timing.between
+        origin_s = timing.committed_s if timing.committed_s is not None else timing.opened_s
+        return RequestMetrics(
+            ttft_ms=between(origin_s, timing.first_text_s),
+            ttfp_ms=between(origin_s, timing.first_audio_s),
+            speech_end_to_commit_ms=between(timing.speech_end_s, timing.committed_s),
+            speech_end_to_transcript_ms=between(timing.speech_end_s, timing.transcript_s),
+            speech_end_to_first_audio_ms=between(timing.speech_end_s, timing.first_audio_s),
+            speech_end_to_request_ms=between(timing.speech_end_s, timing.opened_s),
+            speculative=self.speculative,
+        )
 
     @property
     def metrics_claimed(self) -> bool:

@@ -27,7 +27,6 @@ from duplex_trio.protocol.duplex import (
     InputTokenDetails,
     OutputTokenDetails,
     RealtimeError,
-    RequestMetrics,
     ResponseListen,
     Usage,
 )
@@ -153,6 +152,7 @@ class TurnFlow:
         turn.stage_metrics.add(delivered.snapshots)
         for result in delivered.results:
             if turn.discarded:
+                self._core.counters.stale_outputs += 1
                 return  # cancelled when the output was already on its way here
             if isinstance(result, UserTranscript):
                 self.note_transcript(turn, result)
@@ -181,12 +181,14 @@ class TurnFlow:
         core = self._core
         match result:
             case SpeechResult(pcm=pcm, sample_rate_hz=rate, text=text, aligned=aligned):
+                if text:
+                    turn.timing.note_text(core.now_s)
                 gap = " " if response.text and text and not text[0].isspace() else ""
                 for entry in response.speech(pcm, rate, gap + text, aligned=aligned):
                     await core.egress.put_media(entry)
             case TextResult(text=text):
-                if turn.timing.first_text_s is None:
-                    turn.timing.first_text_s = core.now_s
+                if text:
+                    turn.timing.note_text(core.now_s)
                 for entry in response.written(text):
                     await core.egress.put_media(entry)
             case ListenResult(reason=reason, model_listen=model_listen):
@@ -206,7 +208,7 @@ class TurnFlow:
             case TurnEnd():
                 response.finish_reason = result.finish_reason
                 if response.request_metrics is None:
-                    response.request_metrics = request_metrics(turn)
+                    response.request_metrics = turn.request_metrics()
                 response.usage = Usage(
                     total_tokens=result.input_tokens + result.output_tokens,
                     input_tokens=result.input_tokens,
@@ -251,9 +253,9 @@ class TurnFlow:
             return
         timing = turn.timing
         timing.first_audio_s = core.now_s
-        response.request_metrics = request_metrics(turn)
+        response.request_metrics = turn.request_metrics()
         if timing.speech_end_s is not None:
-            core.counters.first_audio_ms.append((core.now_s - timing.speech_end_s) * 1000)
+            core.counters.speech_stop_to_first_audio_ms.observe((core.now_s - timing.speech_end_s) * 1000)
 
     async def release(self, turn: Turn, request: DuplexStageRequest) -> None:
         """Abort what is left of a turn's request and let the stages forget it, however long that takes them.
@@ -271,6 +273,7 @@ class TurnFlow:
         if not turn.metrics_claimed:
             core.state.held_metrics.merge(turn.stage_metrics)
         core.live_turns.pop(turn.request_id, None)
+        core.figures.request_released(turn.request_id)
         core.state.lease.end_operation(turn.request_id, core.now_s)
         core.reset_lease_deadline()
 
@@ -285,22 +288,3 @@ class TurnFlow:
         else:
             core.log.warning("turn.release_slow", request_id=turn.request_id)
         return False
-
-
-def request_metrics(turn: Turn) -> RequestMetrics:
-    """The wait for the first sound of a turn, cut into its parts, in milliseconds."""
-
-    def between(begin_s: float | None, end_s: float | None) -> float | None:
-        return None if begin_s is None or end_s is None else round((end_s - begin_s) * 1000, 1)
-
-    timing = turn.timing
-    origin_s = timing.committed_s if timing.committed_s is not None else timing.opened_s
-    return RequestMetrics(
-        ttft_ms=between(origin_s, timing.first_text_s),
-        ttfp_ms=between(origin_s, timing.first_audio_s),
-        speech_end_to_commit_ms=between(timing.speech_end_s, timing.committed_s),
-        speech_end_to_transcript_ms=between(timing.speech_end_s, timing.transcript_s),
-        speech_end_to_first_audio_ms=between(timing.speech_end_s, timing.first_audio_s),
-        speech_end_to_request_ms=between(timing.speech_end_s, timing.opened_s),
-        speculative=turn.speculative,
-    )

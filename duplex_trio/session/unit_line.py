@@ -17,9 +17,13 @@ from duplex_trio.stages.units import Pcm
 
 @frozen(eq=False, kw_only=True)
 class WaitingUnit:
-    """One unit in line: the user's, with its reservation, or silence made for one epoch and due at a time."""
+    """One unit in line: the user's, with its reservation, or silence made for one epoch and due at a time.
+
+    `whole_s` is when it was whole; of silence, when it is to be handed over.
+    """
 
     pcm: Pcm
+    whole_s: float
     reservation: PcmAppendReservation | None = None
     silent_in_epoch: int | None = None
     due_s: float | None = None
@@ -126,7 +130,12 @@ class UnitLine:
                 reservation = self.buffer.prepare_commit()
             if reservation is None:
                 break
-            unit = WaitingUnit(pcm=reservation.pcm, reservation=reservation, force_listen=self._force_listen)
+            unit = WaitingUnit(
+                pcm=reservation.pcm,
+                whole_s=trio.current_time(),
+                reservation=reservation,
+                force_listen=self._force_listen,
+            )
             self._send.send_nowait(unit)
             offered = True
         return offered

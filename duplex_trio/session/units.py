@@ -32,20 +32,23 @@ from duplex_trio.plugin.results import (
     UserTranscript,
 )
 from duplex_trio.plugin.resumable import ResumableModelPlugin, UnitInput
-from duplex_trio.protocol.duplex import RealtimeError, ResponseListen
+from duplex_trio.protocol.duplex import RealtimeError
 from duplex_trio.session.asides import Aside, take_aside
 from duplex_trio.session.control import SessionControl
 from duplex_trio.session.core import SessionCore, SessionEnd
 from duplex_trio.session.epoch_request import open_epoch_request
 from duplex_trio.session.hooks import hook_faults
 from duplex_trio.session.state.append_ledger import AppendReservation
+from duplex_trio.session.state.input import listening
 from duplex_trio.session.state.response import Response
 from duplex_trio.session.state.response_events import opening
 from duplex_trio.session.state.silence import SilenceBudget, SpeechClock, schedule_silence
 from duplex_trio.session.state.stage_metrics import StageMetrics
+from duplex_trio.session.state.unit_clock import UnitClock
 from duplex_trio.session.turn import Turn
 from duplex_trio.session.turns import TurnFlow
 from duplex_trio.session.unit_line import UnitLine, WaitingUnit
+from duplex_trio.session.unit_waits import UnitWaits
 
 CLEANUP_REASON = "request_cleanup"
 """Why a session ends whose one request has failed: the model's memory of the conversation is gone."""
@@ -72,6 +75,8 @@ class UnitFlow:
         self._budget = SilenceBudget()
         self._speech = SpeechClock(plugin.unit_samples / plugin.input_sample_rate_hz)
         self._answered = trio.lowlevel.ParkingLot()
+        clock = UnitClock(self._speech.period_s, core.limits.unit_budget_ms / 1000)
+        self.waits = UnitWaits(core.figures, clock)
 
     # ------------------------------------------------------------------ called as things happen
 
@@ -82,7 +87,7 @@ class UnitFlow:
         timeline, now_s = self._core.state.timeline, self._core.now_s
         heard_s = timeline.arrival_s(timeline.end)
         comes = heard_s is not None and now_s - heard_s < self._speech.period_s
-        unit = None if comes or self.line.has_units else self._silence(now_s)
+        unit = None if comes or self.line.has_units else self._silence(now_s, now_s)
         if unit is not None:
             self.line.put_nowait(unit)
 
@@ -98,6 +103,7 @@ class UnitFlow:
         self._turn, self._view, self._ending = None, None, None
         self.line.begin_epoch()
         self._speech.reset()
+        self.waits.reset()
         while True:
             unit = await self.line.next()
             if unit.stale(self._core.state.epoch):
@@ -150,11 +156,23 @@ class UnitFlow:
         return True
 
     def _note_submitted(self, unit: WaitingUnit) -> None:
+        now_s = self._core.now_s
         if unit.due_s is None:
             self._budget.restart()
-            self._speech.submitted(self._core.now_s, silent=False)
+            self._speech.submitted(now_s, silent=False)
         else:
             self._speech.submitted(unit.due_s, silent=True)
+            self.waits.silence_submitted(unit.whole_s, now_s)
+        self.waits.submitted(self._turn, self._spoken, whole_s=unit.whole_s, now_s=now_s)
+
+    @property
+    def _spoken(self) -> Response | None:
+        """The response that the model is making; not one that only has to be played."""
+        return self._core.state.active if self._ending is None else None
+
+    def _note_answered(self) -> None:
+        self.waits.answered(self._spoken, self._core.now_s)
+        self._answered.unpark_all()
 
     def _current_request(self, start_pump: StartPump) -> tuple[Turn, RequestView]:
         if self._turn is None or self._view is None:
@@ -202,6 +220,7 @@ class UnitFlow:
         turn.stage_metrics.add(delivered.snapshots)
         for result in delivered.results:
             if turn.discarded:
+                self._core.counters.stale_outputs += 1
                 return  # cancelled when the output was already on its way here
             match result:
                 case UserTranscript():
@@ -211,7 +230,7 @@ class UnitFlow:
                     return
                 case SegmentEnd():
                     self._speech.spoke(self._core.now_s)
-                    self._answered.unpark_all()
+                    self._note_answered()
                 case FunctionCallResult() | ModelContext() | ModelNote():
                     self._take_aside(result)
                 case ListenResult():
@@ -239,6 +258,7 @@ class UnitFlow:
             core.emit(opening(response))
             core.log.info("response.created", response_id=response.response_id, prepared=False)
             turn.respond_in(response)
+            turn.timing = self.waits.begin_answer()
             core.speaking = turn
         assert state.active is not None
         return state.active
@@ -249,7 +269,7 @@ class UnitFlow:
         if state.active is not None and self._ending is None:
             await self._finish(turn, state.active, result)
         else:
-            self._core.emit([self._listen_event(result.reason, model_listen=result.model_listen)])
+            self._core.emit(listening(state, result.reason, model_listen=result.model_listen))
 
     async def _turn_ended(self, turn: Turn, result: TurnEnd) -> None:
         self._fell_silent()
@@ -258,26 +278,16 @@ class UnitFlow:
         if state.active is not None and self._ending is None:
             await self._finish(turn, state.active, result)
         else:
-            self._core.emit([self._listen_event("model_turn_completed_without_output", model_listen=False)])
+            self._core.emit(listening(state, "model_turn_completed_without_output"))
 
     def _fell_silent(self) -> None:
         self._speech.fell_silent()
-        self._answered.unpark_all()
+        self._note_answered()
 
     async def _finish(self, turn: Turn, response: Response, result: ModelResult) -> None:
         self._ending = response
         turn.stage_metrics = StageMetrics()
         await self._turns.say(turn, response, result)
-
-    def _listen_event(self, reason: str, *, model_listen: bool) -> ResponseListen:
-        state = self._core.state
-        return ResponseListen.because(
-            reason,
-            session_id=state.session_id,
-            epoch=state.epoch,
-            model_listen=model_listen,
-            event_id=state.new_id("event_"),
-        )
 
     def _fail(self, error: RealtimeError) -> None:
         core = self._core
@@ -298,18 +308,19 @@ class UnitFlow:
                 await self._answered.park()
             due_s, period_s = self._speech.due_s, self._speech.period_s
             slot = schedule_silence(core.now_s, period_s=period_s, last_submit_s=None, deadline_s=due_s)
-            await trio.sleep(slot.wait_s + self._speech.grace_s)
+            planned_s = core.now_s + slot.wait_s + self._speech.grace_s
+            await trio.sleep_until(planned_s)
             # Sound that came meanwhile takes the place of the silence.
             if self._needs_silence() and self._speech.due_s == due_s:
-                await self._feed_silence(slot.next_deadline_s - period_s)
+                await self._feed_silence(slot.next_deadline_s - period_s, planned_s)
 
     def _needs_silence(self) -> bool:
         speaks_on = self._speech.due_s is not None and not self._speech.unanswered
         return speaks_on and self._ending is None and not self.line.has_units
 
-    async def _feed_silence(self, due_s: float) -> None:
+    async def _feed_silence(self, due_s: float, planned_s: float) -> None:
         core, state = self._core, self._core.state
-        unit = self._silence(due_s)
+        unit = self._silence(due_s, planned_s)
         if unit is not None:
             await self.line.put(unit)
             return
@@ -326,7 +337,7 @@ class UnitFlow:
                 )
         core.log.info("units.stopped", reason="continuation_limit")
 
-    def _silence(self, due_s: float) -> WaitingUnit | None:
+    def _silence(self, due_s: float, planned_s: float) -> WaitingUnit | None:
         state, silent_max = self._core.state, self._core.limits.silence_units_max
         response = state.active
         owner = f"model-turn:{state.turn_id}" if response is None else f"response:{response.response_id}"
@@ -336,5 +347,6 @@ class UnitFlow:
             pcm=np.zeros(self._plugin.unit_samples, np.float32),
             silent_in_epoch=state.epoch,
             due_s=due_s,
+            whole_s=planned_s,
             force_listen=self._budget.is_last(silent_max),
         )

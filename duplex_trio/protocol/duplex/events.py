@@ -39,6 +39,7 @@ from duplex_trio.protocol.duplex.extension import (
     AudioTextMark,
     CommitRecord,
     DuplexExtension,
+    EngineFigures,
     Playback,
     RequestMetrics,
 )
@@ -153,6 +154,7 @@ __all__ = [
     "DuplexEvent",
     "DuplexExtension",
     "DurationUsage",
+    "EngineFigures",
     "ErrorDetail",
     "ErrorEvent",
     "EventKind",

@@ -47,9 +47,11 @@ class CommitRecord:
 class RequestMetrics:
     """The wait for an answer and its parts, in milliseconds on the server's clock.
 
-    `ttft_ms` and `ttfp_ms` run from the commit (of a turn without sound: from the request) to the first text and to the
-    first sound that leaves for the client. The others run from the arrival of the last voiced sample to the commit, to
-    the transcript, to the start of the request (before the commit when `speculative`), and to the first sound.
+    `ttft_ms` and `ttfp_ms` run from the commit (of a turn without sound: from the request; of a model that
+    owns its
+    turns: from the latest unit before its answer) to the first text and to the first sound that leaves for
+    the client. The others run from the arrival of the last voiced sample to the commit, to the transcript, to
+    the start of the request (before the commit when `speculative`), and to the first sound.
     """
 
     ttft_ms: float | None = field(default=None, metadata=OMIT_NULL)
@@ -62,6 +64,23 @@ class RequestMetrics:
 
 
 @frozen(kw_only=True)
+class EngineFigures:
+    """What the engine measured about a response, in milliseconds on the server's clock.
+
+    `barge_in_decide_ms` runs from the arrival of what cancelled it, a command or speech, to the end of its
+    epoch; `discarded_audio_ms` is sound that was made and never sent. Of a model that owns its turns: how
+    many `units` were answered, what a unit waited for its answer on average, and how many answers missed
+    their deadline.
+    """
+
+    barge_in_decide_ms: float | None = field(default=None, metadata=OMIT_NULL)
+    discarded_audio_ms: float | None = field(default=None, metadata=OMIT_NULL)
+    units: int | None = field(default=None, metadata=OMIT_NULL)
+    unit_latency_ms: float | None = field(default=None, metadata=OMIT_NULL)
+    unit_deadline_misses: int | None = field(default=None, metadata=OMIT_NULL)
+
+
+@frozen(kw_only=True)
 class DuplexExtension:
     """The value of the key `duplex`.
 
@@ -69,8 +88,8 @@ class DuplexExtension:
     `barge_in`, `turn_detected`, `output_audio_buffer_clear`), `cancelled_epoch` the epoch that ended with it,
     `finish_reason` how a completed response ended. For an audio delta, `format` and `sample_rate_hz` describe
     `delta`, and `audio_duration_ms` is the sound of this response so far, this delta included.
-    `stage_metrics` maps a stage's id to its figures, on the first delta of each output of the model so far and without
-    lists, at the end in full. `retryable` belongs to errors.
+    `stage_metrics` maps a stage's id to its figures, on the first delta of each output of the model so far
+    and without lists, at the end in full. `retryable` belongs to errors.
     """
 
     session_id: str | None = field(default=None, metadata=OMIT_NULL)
@@ -91,4 +110,5 @@ class DuplexExtension:
     truncated: bool | None = field(default=None, metadata=OMIT_NULL)
     stage_metrics: Mapping[str, Mapping[str, Any]] | None = field(default=None, metadata=OMIT_NULL)
     request_metrics: RequestMetrics | None = field(default=None, metadata=OMIT_NULL)
+    engine_metrics: EngineFigures | None = field(default=None, metadata=OMIT_NULL)
     retryable: bool | None = field(default=None, metadata=OMIT_NULL)

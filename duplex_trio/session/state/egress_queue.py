@@ -20,15 +20,28 @@ class EgressOverflowError(Exception):
     """The control lane is full: the client has stopped reading."""
 
 
-@frozen(eq=False, kw_only=True)
+@define(eq=False, kw_only=True)
 class MediaEntry:
-    """One item of the media lane. Without an event it marks the end of its response."""
+    """One item of the media lane. Without an event it marks the end of its response.
+
+    `queued_s` is when it was put there.
+    """
 
     epoch: int
     response_id: str
     event: DuplexEvent | None = None
     duration_ms: float = 0.0
     size_bytes: int = 0
+    queued_s: float = 0.0
+
+
+@frozen(kw_only=True)
+class EgressWaiting:
+    """What waits for one client: its media in bytes, for how long the oldest of it has, and events ahead of it."""
+
+    media_bytes: int
+    oldest_s: float
+    events: int
 
 
 @define
@@ -63,6 +76,14 @@ class EgressQueue:
     def put_last(self, event: DuplexEvent) -> None:
         """Queue the event after which nothing comes, whatever waits already."""
         self._control.append(event)
+
+    def waiting(self, now_s: float) -> EgressWaiting:
+        """What waits, for metrics."""
+        return EgressWaiting(
+            media_bytes=self.media_bytes,
+            oldest_s=now_s - self._media[0].queued_s if self._media else 0.0,
+            events=len(self._control),
+        )
 
     @property
     def media_has_room(self) -> bool:

@@ -176,11 +176,15 @@ def clear_input(session: DuplexEngineSession) -> list[DuplexEvent]:
     return events
 
 
-def listening(session: DuplexEngineSession, reason: str) -> list[DuplexEvent]:
-    """The session listens on: a sign of life that belongs to no response."""
+def listening(session: DuplexEngineSession, reason: str, *, model_listen: bool = False) -> list[DuplexEvent]:
+    """The session listens on, perhaps by the model's own wish: a sign of life that belongs to no response."""
     return [
         ResponseListen.because(
-            reason, session_id=session.session_id, epoch=session.epoch, event_id=session.new_id("event_")
+            reason,
+            session_id=session.session_id,
+            epoch=session.epoch,
+            model_listen=model_listen,
+            event_id=session.new_id("event_"),
         )
     ]
 

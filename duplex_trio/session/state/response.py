@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
+import attrs
 from attrs import define, field
 
 from duplex_trio.protocol.duplex import (
@@ -37,6 +38,7 @@ from duplex_trio.protocol.duplex.audio import AudioOutputEncoder
 from duplex_trio.session.state.egress_queue import MediaEntry
 from duplex_trio.session.state.heard_text import TextMark, heard_prefix
 from duplex_trio.session.state.playback import PlaybackCursor
+from duplex_trio.session.state.response_figures import ResponseFigures
 from duplex_trio.session.state.stage_metrics import StageMetrics
 from duplex_trio.stages.units import Pcm
 
@@ -86,6 +88,7 @@ class Response:
     item_deleted: bool = False
     play_end_s: float = float("-inf")
     stage_metrics: StageMetrics = field(factory=StageMetrics)
+    figures: ResponseFigures = field(factory=ResponseFigures)
     extended: bool = True
     request_metrics: RequestMetrics | None = None
     previous_item_id: str | None = None
@@ -190,7 +193,9 @@ class Response:
         return MediaEntry(epoch=self.epoch, response_id=self.response_id)
 
     def note_sent(self, entry: MediaEntry) -> None:
-        """An entry of this response is on its way to the client."""
+        """An entry of this response is on its way to the client; the first sound tells how long it was awaited."""
+        if isinstance(entry.event, ResponseOutputAudioDelta) and self.cursor.sent_ms == 0:
+            entry.event = self._with_request_metrics(entry.event)
         self.cursor.send(entry.duration_ms)
         match entry.event:
             case ResponseOutputAudioTranscriptDelta(delta=text) | ResponseOutputTextDelta(delta=text):
@@ -240,6 +245,12 @@ class Response:
             **self.scope(),
         )
         return self._entry(event, duration_ms=duration_ms, size_bytes=len(data))
+
+    def _with_request_metrics(self, event: ResponseOutputAudioDelta) -> ResponseOutputAudioDelta:
+        if event.duplex is None or self.request_metrics is None:
+            return event
+        extension = attrs.evolve(event.duplex, request_metrics=self.request_metrics)
+        return attrs.evolve(event, duplex=extension)
 
     def _transcript_entry(self, text: str) -> MediaEntry:
         event = ResponseOutputAudioTranscriptDelta(event_id=self.event_id(), delta=text, **self.scope())

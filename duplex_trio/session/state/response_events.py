@@ -128,6 +128,7 @@ def _response_done(
         if response.extended and response.stage_metrics
         else None,
         request_metrics=response.request_metrics,
+        engine_metrics=response.figures.shown(),
     )
     return ResponseDone(
         event_id=response.event_id(),
