@@ -77,7 +77,7 @@ class TurnOpener:
             # What it would say is dropped: it has no response to say it in.
             self.expect_transcript(turn)
             self._flow.publish_transcript(turn)
-            turn.released.set()
+            self._flow.let_speak(turn)
         else:
             self.transcribe(turn)
 
@@ -97,7 +97,7 @@ class TurnOpener:
         turn.respond_in(response)
         core.speaking = turn
         self.expect_transcript(turn)
-        turn.released.set()
+        self._flow.let_speak(turn)
         if turn.speculative:
             self._flow.publish_transcript(turn)
         if seq < core.cancel_floor:
@@ -109,7 +109,7 @@ class TurnOpener:
         """Begin a turn that only makes the transcript of its item."""
         turn.respond = False
         self.expect_transcript(turn)
-        turn.released.set()
+        self._flow.let_speak(turn)
         self._enqueue(turn)
 
     def transcribe_again(self, turn: Turn) -> None:

@@ -120,11 +120,21 @@ class TurnFlow:
         )
         turn.request = request
         core.live_turns[turn.request_id] = turn
-        core.state.lease.begin_operation(turn.request_id)
-        core.reset_lease_deadline()
+        self._hold_lease(turn)
         await request.submit(plan.entry)
         core.state.context_locked |= turn.pcm is not None
         core.touch()
+
+    def let_speak(self, turn: Turn) -> None:
+        """What the turn says may be said from now on."""
+        turn.released.set()
+        self._hold_lease(turn)
+
+    def _hold_lease(self, turn: Turn) -> None:
+        # One that nobody has asked for yet, and perhaps never will, does not keep the session alive.
+        if turn.released.is_set() and turn.request_id in self._core.live_turns:
+            self._core.state.lease.begin_operation(turn.request_id)
+            self._core.reset_lease_deadline()
 
     def _stages_free(self, turn: Turn, text: str) -> None:
         turn.answer_text = text

@@ -10,6 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from duplex_trio.engine import SessionLimits
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.protocol.duplex import (
     Commit,
@@ -24,6 +25,7 @@ from duplex_trio.protocol.duplex import (
     ResponseDone,
     ResponseListen,
     ResponseOutputAudioDelta,
+    SessionExpired,
     UpdateSession,
 )
 from duplex_trio.testing import Talker, conversation
@@ -221,3 +223,12 @@ async def test_a_semantic_turn_that_goes_on_waits_again(autojump_clock: MockCloc
         await talker.heard.nth(ResponseDone, 1)
         (transcript,) = talker.heard.of(ConversationItemInputAudioTranscriptionCompleted)
         assert transcript.transcript == "Well. And then"
+
+
+async def test_a_prepared_answer_keeps_nobody_alive(autojump_clock: MockClock) -> None:
+    """A client whose sound stops in the middle of a pause is forgotten as any other one that is silent."""
+    async with conversation(limits=SessionLimits(idle_ttl_s=50.0)) as talker:
+        await talker.speak(0.6)
+        await talker.pause(0.4)
+        assert talker.handle.counters.speculations_started == 1
+        await talker.heard.wait_for(SessionExpired, timeout_s=60.0)
