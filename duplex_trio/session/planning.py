@@ -41,7 +41,9 @@ def turn_input(core: SessionCore, turn: Turn) -> TurnInput:
         pcm=turn.pcm,
         conversation=conversation,
         instructions=own if own is not None else config.instructions,
-        modalities=frozenset(state.response_modalities(options)),
+        modalities=frozenset(
+            turn.response.modalities if turn.response is not None else state.response_modalities(options)
+        ),
         voice=(options.voice if options is not None else None) or config.voice,
         speed=(options.speed if options is not None else None) or config.speed or 1.0,
         temperature=options.temperature

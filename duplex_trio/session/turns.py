@@ -194,7 +194,13 @@ class TurnFlow:
                 if text:
                     turn.timing.note_text(core.now_s)
                 gap = " " if response.text and text and not text[0].isspace() else ""
-                for entry in response.speech(pcm, rate, gap + text, aligned=aligned):
+                # A model that was asked to speak before the session chose text goes on speaking.
+                said = (
+                    response.speech(pcm, rate, gap + text, aligned=aligned)
+                    if response.speaks
+                    else response.written(gap + text)
+                )
+                for entry in said:
                     await core.egress.put_media(entry)
             case TextResult(text=text):
                 if text:

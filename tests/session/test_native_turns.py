@@ -28,11 +28,14 @@ from duplex_trio.protocol.duplex import (
     ErrorEvent,
     InputAudioBufferCommitted,
     OutputAudioBufferCleared,
+    OutputTextPart,
     ResponseCreated,
     ResponseDone,
     ResponseListen,
+    ResponseOutputAudioDelta,
     ResponseOutputAudioTranscriptDelta,
     SessionExpired,
+    UpdateSession,
 )
 from duplex_trio.stages.port import StageRequest
 from duplex_trio.stages.worker import StageWorker
@@ -259,3 +262,14 @@ async def test_a_failed_request_ends_its_session_alone(
         await other.turn(1.2)
         await other.pause(5.0)
         assert (await other.heard.nth(ResponseDone, 1)).response.status == "completed"
+
+
+async def test_a_session_that_chooses_text_is_answered_in_text(autojump_clock: MockClock) -> None:
+    """The model was asked to speak and goes on speaking; from the next response on its words are written."""
+    async with conversation(pipeline=NativePipeline(answer="one two three")) as talker:
+        await talker.speak(1.0)
+        talker.send(UpdateSession(patch={"modalities": ["text"]}))
+        await talker.pause(4.0)
+        done = await talker.heard.nth(ResponseDone, 1)
+        assert done.response.output[0].content[0] == OutputTextPart("one two three")  # type: ignore[union-attr]
+        assert not talker.heard.of(ResponseOutputAudioDelta)

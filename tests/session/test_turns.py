@@ -11,6 +11,7 @@ from trio.testing import MockClock
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.protocol.duplex import (
     AppendAudio,
+    Commit,
     ConversationItemDone,
     ConversationItemInputAudioTranscriptionCompleted,
     ConversationItemInputAudioTranscriptionDelta,
@@ -357,3 +358,14 @@ async def _speak_ulaw(talker: Talker, *, loud_s: float, quiet_s: float) -> None:
         for _ in range(round(seconds / 0.02)):
             talker.send(AppendAudio(audio=chunk))
             await trio.sleep(0.02)
+
+
+async def test_a_response_that_waits_keeps_its_modalities(autojump_clock: MockClock) -> None:
+    """Created with sound, it speaks, though the session chose text before the model was asked."""
+    patch = {"turn_detection": None}
+    async with conversation(Script(heard=["hello"]), patch=patch, step_s={"asr": 1.0}) as talker:
+        talker.append(500, loud=True)
+        talker.send(Commit(), CreateResponse(), UpdateSession(patch={"modalities": ["text"]}))
+        done = await talker.heard.nth(ResponseDone, 1)
+        assert done.response.modalities == ("text", "audio")
+        assert talker.heard.of(ResponseOutputAudioDelta)
