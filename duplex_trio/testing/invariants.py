@@ -185,10 +185,7 @@ def check_session(handle: DuplexSessionHandle, now_s: float) -> None:
     check_ledgers(core.state, now_s)
     _check_egress(core)
     _check_turns(core)
-    waits = core.work.statistics()
     _hold(core.asked >= 0, f"{core.asked} requests for a response in line")
-    if not waits.current_buffer_used and not waits.tasks_waiting_send and not core.closing:
-        _hold(core.asked == 0, f"the line is empty, yet {core.asked} of it ask for a response")
     _hold(core.cancel_floor <= core.command_seq, "the floor of cancellation is a command that came")
     _hold(core.input_floor <= core.command_seq, "the floor of input is a command that came")
     if core.units is not None:
@@ -255,7 +252,8 @@ def check_settled(handle: DuplexSessionHandle) -> None:
     )
     _hold(len(core.live_turns) <= 1, f"several requests are live: {sorted(core.live_turns)}")
     if core.units is None:
-        _hold(not core.live_turns, f"nobody talks, yet requests are live: {sorted(core.live_turns)}")
+        held = [turn.request_id for turn in core.live_turns.values() if turn is not core.prepared]
+        _hold(not held, f"nobody talks, yet requests are live: {held}")
         _hold(core.state.active is None, "nobody talks, yet a response is in progress")
     _hold(not core.state.conversation.pending_transcripts, "transcripts are still awaited")
     _hold(not core.asked and not core.state.deferred.wanted, "an answer is still awaited")

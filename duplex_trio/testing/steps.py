@@ -52,3 +52,43 @@ def acting_at(number: int, action: Callable[[], object]) -> Iterator[AtStep]:
         trio.lowlevel.remove_instrument(instrument)
     if instrument.error is not None:
         raise instrument.error
+
+
+class EachStep(trio.abc.Instrument):
+    """Checks something before each step of any task, until it fails.
+
+    Args:
+        check: raises if something is wrong; may not wait.
+
+    Attributes:
+        error: what the check raised.
+    """
+
+    def __init__(self, check: Callable[[], object]) -> None:
+        self.error: Exception | None = None
+        self._check = check
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        """Check."""
+        if self.error is None:
+            try:
+                self._check()
+            except Exception as error:
+                self.error = error
+
+
+@contextmanager
+def checking_each_step(check: Callable[[], object]) -> Iterator[None]:
+    """Check something between any two steps of any task while a block runs.
+
+    Raises:
+        Exception: what the check raised, once the block is over or has raised itself.
+    """
+    instrument = EachStep(check)
+    trio.lowlevel.add_instrument(instrument)
+    try:
+        yield
+    finally:
+        trio.lowlevel.remove_instrument(instrument)
+        if instrument.error is not None:
+            raise instrument.error

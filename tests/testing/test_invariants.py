@@ -72,7 +72,7 @@ FAULTS: dict[str, Callable[[Any], object]] = {
     "bytes that are not counted": lambda core: setattr(core.egress.queue, "media_bytes", 1),
     "a queue of another epoch": lambda core: setattr(core.egress.queue, "epoch", 7),
     "a turn of an older epoch": lambda core: [setattr(t, "epoch", -1) for t in core.live_turns.values()],
-    "an answer asked for by nobody": lambda core: setattr(core, "asked", 1),
+    "more answers were given than asked for": lambda core: setattr(core, "asked", -1),
 }
 
 
