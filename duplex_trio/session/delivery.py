@@ -132,7 +132,7 @@ class Delivery:
     async def _pass_on(self, message: Message) -> None:
         link = self._link
         if link is not None and link.live:
-            await self._send(link, message)
+            self._look_at(link, await link.send(message))
             return
         if link is not None:
             self._line_up(link, message)
@@ -149,16 +149,15 @@ class Delivery:
         assert isinstance(link.attachment, ResumableAttachment)
         assert link.settled is not None
         try:
-            await self._send(link, hello)
+            self._look_at(link, await link.send(hello))
             while self._link is link and link.missed:
-                await self._send(link, link.next_missed())
+                self._look_at(link, await link.send(link.next_missed()))
             if self._link is link:
                 link.attachment.caught_up()
         finally:
             link.settled.set()
 
-    async def _send(self, link: Link, message: Message) -> None:
-        problem = await link.send(message)
+    def _look_at(self, link: Link, problem: str | None) -> None:
         if problem is not None:
             self._lose(link, problem)
 

@@ -66,7 +66,11 @@ class Link:
         scope = self._writing = trio.CancelScope(deadline=trio.current_time() + self._send_timeout_s)
         try:
             with scope:
-                await self._write(message)
+                if isinstance(message, bytes):
+                    assert isinstance(self.attachment, ResumableAttachment)
+                    await self.attachment.send_text(message)
+                else:
+                    await self.attachment.send(message)
                 return None
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             return "the client is gone"
@@ -94,10 +98,3 @@ class Link:
         except Exception:
             # A consumer that nobody serves any more must not end the session that others go on with.
             log.exception("session.parting_failed", reason=reason)
-
-    async def _write(self, message: Message) -> None:
-        if isinstance(message, bytes):
-            assert isinstance(self.attachment, ResumableAttachment)
-            await self.attachment.send_text(message)
-        else:
-            await self.attachment.send(message)

@@ -171,6 +171,16 @@ class AsgiSocket:
     to_app: trio.MemorySendChannel[Any]
     from_app: trio.MemoryReceiveChannel[Any]
     reads: trio.Event
+    task_scope: trio.CancelScope = Factory(trio.CancelScope)
+
+    def arrived(self) -> list[Any]:
+        """What has come and was not looked at yet."""
+        found = []
+        while True:
+            try:
+                found.append(self.from_app.receive_nowait())
+            except (trio.WouldBlock, trio.EndOfChannel):
+                return found
 
     def stop_reading(self) -> None:
         """From now on whatever the application sends blocks."""
@@ -257,7 +267,8 @@ async def connect(
 
     async def run() -> None:
         async with app_send:
-            await app(scope, app_receive.receive, send)
+            with socket.task_scope:
+                await app(scope, app_receive.receive, send)
 
     nursery.start_soon(run)
     return socket

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import attrs
+import orjson
 import pytest
 import trio
 from attrs import define, field
@@ -21,6 +22,7 @@ from duplex_trio.plugin.capabilities import DuplexCapabilities
 from duplex_trio.serving.options import ServeOptions
 from duplex_trio.serving.run import make_app
 from duplex_trio.testing import scripted_omni
+from duplex_trio.testing.steps import acting_at
 
 LONG = "alpha bravo charlie delta echo foxtrot golf hotel"
 HEARTBEAT = '{"type":"session.heartbeat"}'
@@ -479,6 +481,62 @@ async def test_the_server_drains_while_a_session_waits(deployment: Any, autojump
         assert (await again.next())["type"] == "session.resumed"
         await again.until("session.closed")
         assert await again.closed() == (1001, "server_shutdown")
+
+
+# ------------------------------------------------------------------ at any step
+
+
+async def cut_at(here: Deployment, step: int, *, how: str) -> bool:
+    """Resume over a socket that is cut at one step; then come back for good. Returns whether it was cut in time."""
+    client, created = await here.open()
+    await client.say(*GO)
+    await client.until("response.output_audio.delta")
+    await client.socket.disconnect(1006)
+    await trio.sleep(0.5)
+    cut = await here.socket()
+    token, known = created["resume_token"], client.seq
+
+    def act() -> None:
+        if how == "disconnect":
+            cut.socket.to_app.send_nowait({"type": "websocket.disconnect", "code": 1006})
+        else:
+            cut.socket.task_scope.cancel()
+
+    with acting_at(step, act) as instrument:
+        await cut.say(
+            f'{{"type":"session.resume","session_id":"{session_id(created)}","resume_token":"{token}",'
+            f'"last_received_server_event_seq":{known}}}'
+        )
+        await trio.sleep(0.3)
+    if instrument.steps < step:
+        return False
+    cut.seq = known
+    for message in cut.socket.arrived():
+        if message["type"] == "websocket.send":
+            event = orjson.loads(message["text"])
+            token = event.get("resume_token", token)
+            if "server_event_seq" in event:
+                assert event["server_event_seq"] == cut.seq + 1
+                cut.seq += 1
+    again = await here.ask(session_id(created), token, cut.seq)
+    assert (await again.next())["type"] == "session.resumed"
+    await again.until("response.done")
+    await again.say('{"type":"session.close"}')
+    await again.until("session.closed")
+    return True
+
+
+@pytest.mark.parametrize("how", ["disconnect", "cancel"])
+@pytest.mark.parametrize("stride", [9, pytest.param(1, marks=pytest.mark.slow)])
+async def test_a_resume_is_cut_at_any_step(
+    deployment: Any, autojump_clock: MockClock, how: str, stride: int
+) -> None:
+    """Its client comes back with what it heard: the new token or, if that never came, the old one."""
+    async with deployment() as here:
+        step = 1
+        while await cut_at(here, step, how=how):
+            step += stride
+        assert step > 30
 
 
 # ------------------------------------------------------------------ secrets
