@@ -14,7 +14,7 @@ from duplex_trio.engine.voice_activity import VoiceActivity
 from duplex_trio.plugin.pipeline import StageSpec
 from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.plugin.requests import RequestView, StageForward
-from duplex_trio.plugin.results import DeliveredOutput, ModelResult
+from duplex_trio.plugin.results import DeliveredOutput, ModelFailure, ModelResult
 from duplex_trio.session.port import (
     DuplexStagePort,
     DuplexStageRequest,
@@ -57,6 +57,10 @@ class _SessionRequest(DuplexStageRequest):
     @property
     def outputs(self) -> trio.MemoryReceiveChannel[DeliveredOutput]:
         return self.pipeline_request.outputs
+
+    @property
+    def failure(self) -> ModelFailure | None:
+        return self.pipeline_request.failure
 
     def consumed(self, delivered: DeliveredOutput) -> None:
         self.pipeline_request.consumed(delivered)

@@ -82,6 +82,7 @@ class PipelineRequest:
         self.request_id = request_id
         self.owner = owner
         self.final_stage_id = final_stage_id
+        self.failure: ModelFailure | None = None
         self._stages = stages
         self._specs = specs
         self._router = router
@@ -156,6 +157,7 @@ class PipelineRequest:
     def _deliver(self, stage_id: int, results: list[ModelResult], *, over: bool = False) -> None:
         endings = ModelFailure if self.resumable else _ENDINGS
         ended = any(isinstance(result, endings) for result in results) or over
+        self.failure = next((result for result in results if isinstance(result, ModelFailure)), None)
         if not results:
             self._streams[stage_id].consumed()
             return

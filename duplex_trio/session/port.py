@@ -10,7 +10,7 @@ import trio
 from attrs import frozen
 
 from duplex_trio.plugin.requests import StageForward
-from duplex_trio.plugin.results import DeliveredOutput
+from duplex_trio.plugin.results import DeliveredOutput, ModelFailure
 from duplex_trio.session.state.fence import DuplexFence
 from duplex_trio.stages.port import OutputSink, StageStream
 from duplex_trio.stages.units import Pcm
@@ -43,6 +43,11 @@ class DuplexStageRequest(ABC):
     @abstractmethod
     def outputs(self) -> trio.MemoryReceiveChannel[DeliveredOutput]:
         """What the model says; ends with the request."""
+
+    @property
+    @abstractmethod
+    def failure(self) -> ModelFailure | None:
+        """What ended the request, as soon as that is known; it is also the last of `outputs`."""
 
     @abstractmethod
     def consumed(self, delivered: DeliveredOutput) -> None:

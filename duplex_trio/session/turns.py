@@ -33,6 +33,7 @@ from duplex_trio.protocol.duplex import (
 from duplex_trio.session.asides import Aside, take_aside
 from duplex_trio.session.control import SessionControl
 from duplex_trio.session.core import SessionCore
+from duplex_trio.session.failures import input_not_taken, model_failed
 from duplex_trio.session.planning import planned
 from duplex_trio.session.port import DuplexStageRequest, StageRequestContext
 from duplex_trio.session.state.fence import DuplexFence
@@ -93,9 +94,7 @@ class TurnFlow:
             self.fail(turn, RealtimeError("timeout", "the model took too long to accept the input"))
         except trio.BrokenResourceError as error:
             if not turn.discarded:
-                self.fail(
-                    turn, RealtimeError("runtime_append_failed", f"the model did not take the input: {error}")
-                )
+                self.fail(turn, input_not_taken(error, turn.request))
 
     async def _open(self, turn: Turn) -> None:
         core = self._core
@@ -168,7 +167,7 @@ class TurnFlow:
                 self.note_transcript(turn, result)
                 continue
             if isinstance(result, ModelFailure):
-                self.fail(turn, RealtimeError(result.code, result.message))
+                self.fail(turn, model_failed(result))
                 return
             await turn.released.wait()
             response = turn.response

@@ -37,6 +37,7 @@ from duplex_trio.session.asides import Aside, take_aside
 from duplex_trio.session.control import SessionControl
 from duplex_trio.session.core import SessionCore, SessionEnd
 from duplex_trio.session.epoch_request import open_epoch_request
+from duplex_trio.session.failures import input_not_taken, model_failed
 from duplex_trio.session.hooks import hook_faults
 from duplex_trio.session.state.append_ledger import AppendReservation
 from duplex_trio.session.state.input import listening
@@ -144,7 +145,7 @@ class UnitFlow:
         except trio.BrokenResourceError as error:
             # A request that has ended meanwhile has told why; the unit goes to the next one.
             if self._turn is not None and not self._turn.discarded:
-                self._fail(RealtimeError("runtime_append_failed", f"the model did not take a unit: {error}"))
+                self._fail(input_not_taken(error, self._turn.request))
             return False
         if core.state.epoch != reserved.fence.epoch:
             return (
@@ -225,8 +226,8 @@ class UnitFlow:
             match result:
                 case UserTranscript():
                     continue
-                case ModelFailure(code=code, message=message):
-                    self._fail(RealtimeError(code, message))
+                case ModelFailure():
+                    self._fail(model_failed(result))
                     return
                 case SegmentEnd():
                     self._speech.spoke(self._core.now_s)

@@ -105,7 +105,7 @@ class StageStream(ABC):
         When this is cancelled, the unit is withdrawn unless the thread has just taken it.
 
         Raises:
-            trio.BrokenResourceError: the stage has died, or the request is over.
+            trio.BrokenResourceError: the stage has died (`StageDeadError`), or the request is over.
         """
 
     @abstractmethod
@@ -113,7 +113,7 @@ class StageStream(ABC):
         """Hand on one unit without waiting; for hand-offs whose number the earlier stage bounds.
 
         Raises:
-            trio.BrokenResourceError: the stage has died, or the request is over.
+            trio.BrokenResourceError: the stage has died (`StageDeadError`), or the request is over.
         """
 
     @abstractmethod
@@ -161,7 +161,7 @@ class Stage(ABC):
             sink: takes the outputs; without one they arrive on `StageStream.outputs`.
 
         Raises:
-            trio.BrokenResourceError: the stage is not running.
+            trio.BrokenResourceError: the stage is not running (`StageDeadError`).
             ValueError: the request id is already live.
         """
 

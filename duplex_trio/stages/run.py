@@ -12,7 +12,7 @@ Two flags are shared without a lock, each written by one side only: a stream's `
 by the thread to skip commands that the abort overtook) and the counters of its output window.
 
 An exception in a drain would end the whole Trio run, so each sink is called in a guard: a sink that raises
-loses its own request and nothing else.
+loses its own request and nothing else, and is told so.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from queue import Empty, SimpleQueue
 import structlog
 import trio
 
+from duplex_trio.stages.errors import StageDeadError
 from duplex_trio.stages.port import (
     OutputSink,
     Stage,
@@ -91,7 +92,7 @@ class ThreadStage(Stage, WorkerContext):
     def open(self, request: StageRequest, sink: OutputSink | None = None) -> StageStream:
         """Begin a request; see `Stage.open`."""
         if not self.alive:
-            raise trio.BrokenResourceError(f"stage {self.name!r} is not running")
+            raise StageDeadError(f"stage {self.name!r} is not running")
         if request.request_id in self._streams:
             raise ValueError(f"request {request.request_id!r} is already live on stage {self.name!r}")
         stream = ThreadStream(self, request, sink)
@@ -230,6 +231,7 @@ class ThreadStage(Stage, WorkerContext):
             # in it.
             log.exception("stage.sink_failed", stage=self.name, request_id=stream.request.request_id)
             self.abort_stream(stream)
+            stream.tell_broken()
             if ended:
                 stream.settle()
 

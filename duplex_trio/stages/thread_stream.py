@@ -8,13 +8,24 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import structlog
 import trio
 from attrs import define
 
-from duplex_trio.stages.port import OutputSink, StageFailed, StageOutput, StageRequest, StageStream
+from duplex_trio.stages.errors import StageDeadError
+from duplex_trio.stages.port import (
+    OutputSink,
+    StageFailed,
+    StageOutput,
+    StageRequest,
+    StageStream,
+)
 
 if TYPE_CHECKING:
     from duplex_trio.stages.run import ThreadStage
+
+
+log = structlog.get_logger("duplex_trio.stages")
 
 
 @define(eq=False)
@@ -167,6 +178,8 @@ class ThreadStream(StageStream):
             raise self._over()
 
     def _over(self) -> trio.BrokenResourceError:
+        if not self._stage.alive:
+            return StageDeadError(f"stage {self._stage.name!r} is not running")
         return trio.BrokenResourceError(f"request {self.request.request_id!r} is over")
 
     def take(self, output: StageOutput | StageFailed) -> None:
@@ -181,6 +194,16 @@ class ThreadStream(StageStream):
             self.abort()  # the reader closed its end of the channel
         if isinstance(output, StageFailed) or output.finished:
             self.settle()
+
+    def tell_broken(self) -> None:
+        """The sink could not take an output: tell it that the request is over, if it can take that."""
+        self._failure = StageFailed(
+            request_id=self.request.request_id, code="engine_error", message="an output could not be taken"
+        )
+        try:
+            self._sink.deliver(self._failure)
+        except Exception:
+            log.exception("stage.sink_failed", stage=self._stage.name, request_id=self.request.request_id)
 
     def settle(self) -> None:
         """The stage has let go of the request."""

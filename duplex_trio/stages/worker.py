@@ -88,8 +88,8 @@ class SerialWorker(StageWorker):
     """A worker that turns one unit at a time into outputs, taking turns between requests.
 
     Requests whose window is closed are passed over. Subclasses implement `load` and `process`. What `process`
-    raises ends the unit's own request: a `UnitRefused` with its code, any other exception with
-    `engine_error`.
+    and `new_state` raise ends the request that they were called for: a `UnitRefused` with its code, any other
+    exception with `engine_error`.
     """
 
     def __init__(self) -> None:
@@ -125,8 +125,16 @@ class SerialWorker(StageWorker):
         return False
 
     def open(self, request: StageRequest, context: WorkerContext) -> None:
-        """Make the request's state."""
-        self._lanes[request.request_id] = _Lane(request, state=self.new_state(request))
+        """Make the request's state; a request without one fails."""
+        try:
+            state = self.new_state(request)
+        except UnitRefused as refusal:
+            self._fail(request.request_id, refusal.code, str(refusal), context)
+        except Exception as error:
+            log.exception("stage.open_failed", stage=self.name, request_id=request.request_id)
+            self._fail(request.request_id, "engine_error", f"{type(error).__name__}: {error}", context)
+        else:
+            self._lanes[request.request_id] = _Lane(request, state=state)
 
     def submit(self, request_id: str, unit: Any, final: bool, context: WorkerContext) -> None:
         """Queue a unit behind the earlier ones of its request."""

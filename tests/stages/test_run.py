@@ -256,6 +256,30 @@ async def test_a_sink_that_raises_loses_its_own_request_only(running: RunStage) 
         assert stage.statistics().live_requests == 1
 
 
+class _Choosy(Recorder):
+    """Cannot take the second output."""
+
+    def deliver(self, output: StageOutput | StageFailed) -> None:
+        super().deliver(output)
+        if len(self.received) == 2:
+            raise RuntimeError("not that one")
+
+
+async def test_a_sink_that_raises_learns_that_its_request_is_over(running: RunStage) -> None:
+    """Its owner would wait for ever otherwise."""
+    sink = _Choosy()
+    async with running(ScriptWorker()) as stage:
+        stream = stage.open(StageRequest(request_id="a"), sink)
+        await stream.submit("one")
+        await stream.submit("two")
+        await stream.wait_released()
+        assert sink.failure is not None
+        assert sink.failure.code == "engine_error"
+        assert stream.failure is sink.failure
+        with pytest.raises(trio.BrokenResourceError, match="is over"):
+            await stream.submit("three")
+
+
 async def test_outputs_as_a_channel(running: RunStage) -> None:
     async with running(ScriptWorker()) as stage:
         stream = stage.open(StageRequest(request_id="a"))

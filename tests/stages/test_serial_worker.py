@@ -35,6 +35,10 @@ class Speller(SerialWorker):
         return
 
     def new_state(self, request: StageRequest) -> list[str]:
+        if request.params == "refused":
+            raise UnitRefused("unsupported", "no such parameters")
+        if request.params == "broken":
+            raise ZeroDivisionError("the runtime fell over")
         return []
 
     def priority(self, unit: Any) -> int:
@@ -192,3 +196,15 @@ def test_without_priorities_a_step_looks_no_further_than_it_must() -> None:
     assert worker.step(asking)
     assert asking.emitted == [("1", "a", True)]
     assert asked == ["0", "1", "0", "2"]
+
+
+@pytest.mark.parametrize(("params", "code"), [("refused", "unsupported"), ("broken", "engine_error")])
+def test_a_request_that_cannot_begin_fails_alone(context: Collector, params: str, code: str) -> None:
+    worker = Speller()
+    worker.open(StageRequest(request_id="a", params=params), context)
+    worker.open(StageRequest(request_id="b"), context)
+    for request_id in ("a", "b"):
+        worker.submit(request_id, "x", True, context)
+    while worker.step(context):
+        pass
+    assert context.emitted == [("a", code, True), ("b", "x", True)]
