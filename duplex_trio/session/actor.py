@@ -6,47 +6,31 @@ commit older than the cancel still commits, but the response it asked for is ove
 
 from __future__ import annotations
 
-import base64
-
-import attrs
-import numpy as np
-
 from duplex_trio.protocol.duplex import (
     AppendText,
     Commit,
     CreateItem,
     CreateResponse,
     DeleteItem,
-    FunctionCallOutputItem,
-    InputAudioPart,
-    MessageItem,
     RealtimeError,
     RetrieveItem,
     SignalTurn,
     TruncateItem,
-    TurnEvent,
     UpdateSession,
 )
-from duplex_trio.protocol.duplex.audio import AudioInputDecoder, parse_format
+from duplex_trio.session.client_items import ClientItems
 from duplex_trio.session.commits import CommitFlow
 from duplex_trio.session.control import SessionControl
 from duplex_trio.session.core import SessionCore
-from duplex_trio.session.model_config import answered_runtime_config
 from duplex_trio.session.opener import TurnOpener
-from duplex_trio.session.state.conversation import ConversationEntry
+from duplex_trio.session.signals import TurnSignals
 from duplex_trio.session.state.items import (
-    check_call_output,
-    check_item_id,
-    create_item,
     delete_item,
-    item_announced,
-    refuse_unsupported,
     retrieve_item,
     truncate_item,
 )
 from duplex_trio.session.update import SessionUpdater
 from duplex_trio.session.work import CommandWork, IdleWork, ResponseEndedWork, SpeechEndedWork, Work
-from duplex_trio.stages.units import Pcm
 
 
 class SessionActor:
@@ -59,12 +43,16 @@ class SessionActor:
         commits: CommitFlow,
         opener: TurnOpener,
         updater: SessionUpdater,
+        items: ClientItems,
+        signals: TurnSignals,
     ) -> None:
         self._core = core
         self._control = control
         self._commits = commits
         self._opener = opener
         self._updater = updater
+        self._items = items
+        self._signals = signals
 
     async def run(self) -> None:
         """Work through the channel until cancelled."""
@@ -102,7 +90,7 @@ class SessionActor:
             case CreateResponse() as command:
                 self._create_response(command, work.seq)
             case CreateItem() as command:
-                self._create_item(command)
+                self._items.create(command)
             case DeleteItem() as command:
                 core.emit(delete_item(state, command))
             case RetrieveItem() as command:
@@ -112,7 +100,7 @@ class SessionActor:
             case UpdateSession() as command:
                 self._updater.update(command)
             case SignalTurn() as command:
-                self._signal(command)
+                self._signals.perform(command)
             case AppendText():
                 raise RealtimeError(
                     "native_text_append_unsupported", "the model takes no text while it listens"
@@ -140,89 +128,3 @@ class SessionActor:
             state.conversation.messages_of(options.input)
         state.refuse_second_response()
         self._opener.answer(self._opener.new_turn(options=options), options, seq)
-
-    def _create_item(self, command: CreateItem) -> None:
-        core, state = self._core, self._core.state
-        item = command.item
-        refuse_unsupported(state, item)
-        sound = _sound_of(item)
-        if isinstance(item, FunctionCallOutputItem):
-            self._answer_call(command, item)
-            return
-        if sound is None:
-            core.emit(create_item(state, command))
-            return
-        if core.units is not None:
-            raise RealtimeError(
-                "unsupported", "the model hears sound in the input buffer only", param="item.content[0]"
-            )
-        pcm = self._decode_item(sound)
-        assert isinstance(item, MessageItem)
-        item = attrs.evolve(
-            item,
-            id=item.id or state.new_id("item_"),
-            content=(InputAudioPart(transcript=sound.transcript),),
-        )
-        check_item_id(item.id)
-        entry = ConversationEntry(item, sound.transcript or "", transcript_pending=not sound.transcript)
-        previous = state.conversation.insert(entry, command.previous_item_id)
-        core.emit(item_announced(state, item, previous))
-        if not sound.transcript:
-            self._opener.transcribe(self._opener.new_turn(pcm=pcm, item_id=item.id))
-
-    def _answer_call(self, command: CreateItem, item: FunctionCallOutputItem) -> None:
-        core, state = self._core, self._core.state
-        check_call_output(state, item)
-        changed = answered_runtime_config(core.plugin, state.config, state.runtime_config, item)
-        events = create_item(state, command)
-        state.adopt_runtime_config(changed)
-        core.emit(events)
-        if core.units is not None:
-            core.units.nudge()
-
-    def _decode_item(self, sound: InputAudioPart) -> Pcm:
-        declared = parse_format(
-            sound.format,
-            direction="input",
-            rate=sound.sample_rate_hz,
-            param="item.content[0].format",
-            current=self._core.state.config.input_format,
-            duplex_names=self._core.state.dialect == "duplex",
-        )
-        decoder = AudioInputDecoder(declared, self._core.plugin.input_sample_rate_hz)
-        pcm = decoder.feed(base64.b64decode(sound.audio or ""))
-        return np.concatenate([pcm, decoder.flush()])
-
-    def _signal(self, command: SignalTurn) -> None:
-        core, state = self._core, self._core.state
-        if command.event in ("close", "timeout"):
-            raise RealtimeError(
-                "bad_event", f"use session.close to end a session, not {command.event!r}", param="event"
-            )
-        if command.event == "user_started":
-            state.turn_state = "user_speaking"
-        elif command.event == "user_committed":
-            state.turn_state = "user_committed"
-        elif command.event == "assistant_started":
-            state.turn_state = "assistant_generating"
-        elif command.event == "assistant_done" and state.active is None:
-            state.turn_state = "idle"
-        core.emit(
-            [
-                TurnEvent(
-                    event_id=state.new_id("event_"),
-                    session_id=state.session_id,
-                    event=command.event,
-                    turn_state=state.turn_state,
-                    epoch=state.epoch,
-                )
-            ]
-        )
-
-
-def _sound_of(item: object) -> InputAudioPart | None:
-    if isinstance(item, MessageItem):
-        for part in item.content:
-            if isinstance(part, InputAudioPart) and part.audio:
-                return part
-    return None

@@ -20,11 +20,14 @@ from duplex_trio.protocol.duplex import (
     DuplexCommand,
     Heartbeat,
     RealtimeError,
+    SignalTurn,
+    resolve_signal,
 )
 from duplex_trio.session.control import SessionControl
 from duplex_trio.session.core import SessionCore
 from duplex_trio.session.detector import SpeechDetector
 from duplex_trio.session.ingress import SessionIngress
+from duplex_trio.session.signals import PLAYBACK_ACK, TurnSignals
 from duplex_trio.session.state.heard_input import HeardInput
 from duplex_trio.session.work import CommandWork
 
@@ -33,10 +36,16 @@ class SessionDispatch:
     """Entry of all client commands of one session."""
 
     def __init__(
-        self, core: SessionCore, control: SessionControl, ingress: SessionIngress, detector: SpeechDetector
+        self,
+        core: SessionCore,
+        control: SessionControl,
+        signals: TurnSignals,
+        ingress: SessionIngress,
+        detector: SpeechDetector,
     ) -> None:
         self._core = core
         self._control = control
+        self._signals = signals
         self._ingress = ingress
         self._detector = detector
 
@@ -60,6 +69,9 @@ class SessionDispatch:
 
     def _take(self, command: DuplexCommand, seq: int) -> None:
         control = self._control
+        if isinstance(command, SignalTurn):
+            # A client in this process is understood as one behind a socket is.
+            command = resolve_signal(command)
         match command:
             case AppendAudio():
                 self._ingress.append(command)
@@ -79,6 +91,8 @@ class SessionDispatch:
                 control.heartbeat(command)
             case CloseSession():
                 control.close(command)
+            case SignalTurn(event=event) if event == PLAYBACK_ACK:
+                self._signals.acknowledge(command)
             case _:
                 self._put_in_line(command, seq)
 

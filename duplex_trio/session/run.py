@@ -40,6 +40,7 @@ from duplex_trio.protocol.duplex import (
 from duplex_trio.protocol.duplex.session import DuplexSessionConfig
 from duplex_trio.session.actor import SessionActor
 from duplex_trio.session.attachment import Attachment, ResumableAttachment, ResumeGrant
+from duplex_trio.session.client_items import ClientItems
 from duplex_trio.session.commits import CommitFlow
 from duplex_trio.session.control import SessionControl
 from duplex_trio.session.core import SessionCore, SessionEnd
@@ -54,6 +55,7 @@ from duplex_trio.session.opener import TurnOpener
 from duplex_trio.session.overlap import OverlapJudge
 from duplex_trio.session.port import DuplexStagePort
 from duplex_trio.session.presence import Presence
+from duplex_trio.session.signals import TurnSignals
 from duplex_trio.session.state.egress_queue import MediaEntry
 from duplex_trio.session.state.engine_session import DuplexEngineSession
 from duplex_trio.session.state.input import speech_stopped
@@ -105,17 +107,19 @@ class DuplexSessionRunner:
         updater = SessionUpdater(self.core, self._config_adopted)
         opener = TurnOpener(self.core, self.control, self.flow)
         commits = CommitFlow(self.core, self.control, self.flow, opener)
-        self.actor = SessionActor(self.core, self.control, commits, opener, updater)
-        self.overlap = OverlapJudge(self.core, self.control)
-        self.detector = SpeechDetector(self.core, self.control, self.overlap, opener.prepare)
-        ingress = SessionIngress(self.core, self.detector, self.overlap)
+        items = ClientItems(self.core, opener)
+        signals = TurnSignals(self.core, self.control)
+        self.actor = SessionActor(self.core, self.control, commits, opener, updater, items, signals)
+        overlap = OverlapJudge(self.core, self.control)
+        self.detector = SpeechDetector(self.core, self.control, overlap, opener.prepare)
+        ingress = SessionIngress(self.core, self.detector, overlap)
         self.idle = IdlePrompter(self.core, lambda: self.detector.scored)
         self.core.disarm_idle = self.idle.disarm
         self.core.transcribe_again = opener.transcribe_again
         self.core.on_stages_free = opener.stages_free
         self.core.begin_upcoming = opener.begin_upcoming
         self.core.on_prepared_transcript = self.detector.note_prepared_transcript
-        dispatch = SessionDispatch(self.core, self.control, ingress, self.detector)
+        dispatch = SessionDispatch(self.core, self.control, signals, ingress, self.detector)
         self.handle = DuplexSessionHandle(self.core, self.control, dispatch, self.presence)
         self._written = trio.Event()
 

@@ -10,7 +10,9 @@ import trio
 
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni, DuplexSessionHandle
 from duplex_trio.protocol.duplex import (
+    NO_HINTS,
     AppendAudio,
+    AppendHints,
     ConversationCreated,
     CreateItem,
     CreateResponse,
@@ -49,8 +51,8 @@ class Talker:
         for command in commands:
             self.handle.submit(command)
 
-    def append(self, milliseconds: int, *, loud: bool) -> None:
-        """Append sound at once: a tone, or silence."""
+    def append(self, milliseconds: int, *, loud: bool, event_id: str | None = None, **hints: Any) -> None:
+        """Append sound at once: a tone, or silence, with what the client has to say about it."""
         samples = CLIENT_RATE_HZ * milliseconds // 1000
         time_s = np.arange(samples, dtype=np.float32) / CLIENT_RATE_HZ
         pcm = (
@@ -58,15 +60,16 @@ class Talker:
             if loud
             else np.zeros(samples, np.float32)
         )
-        self.handle.submit(AppendAudio(audio=pcm16_bytes(pcm)))
+        said = AppendHints(**hints) if hints else NO_HINTS
+        self.handle.submit(AppendAudio(audio=pcm16_bytes(pcm), hints=said, event_id=event_id))
 
-    async def speak(self, seconds: float) -> None:
+    async def speak(self, seconds: float, **hints: Any) -> None:
         """Speak in real time."""
-        await self._stream(seconds, loud=True)
+        await self._stream(seconds, loud=True, **hints)
 
-    async def pause(self, seconds: float) -> None:
+    async def pause(self, seconds: float, **hints: Any) -> None:
         """Send silence in real time."""
-        await self._stream(seconds, loud=False)
+        await self._stream(seconds, loud=False, **hints)
 
     async def turn(self, seconds: float = 1.0) -> None:
         """Speak, then be silent long enough for the turn to end."""
@@ -77,9 +80,9 @@ class Talker:
         """Put a text message into the conversation and ask for an answer."""
         self.send(CreateItem(item=MessageItem(role="user", content=(InputTextPart(text),))), CreateResponse())
 
-    async def _stream(self, seconds: float, *, loud: bool) -> None:
+    async def _stream(self, seconds: float, *, loud: bool, **hints: Any) -> None:
         for _ in range(round(seconds * 1000 / CHUNK_MS)):
-            self.append(CHUNK_MS, loud=loud)
+            self.append(CHUNK_MS, loud=loud, **hints)
             await trio.sleep(CHUNK_MS / 1000)
 
 

@@ -309,8 +309,22 @@ FAULTS: dict[str, tuple[Faulty, str, str | None]] = {
         "playback_item_mismatch",
         "item_id",
     ),
-    "a signal to close": (SignalTurn(event="close"), "bad_event", "event"),
-    "a signal of a timeout": (SignalTurn(event="timeout"), "bad_event", "event"),
+    "a signal of no playback": (SignalTurn(event="playback_ack"), "bad_event", "payload.played_ms"),
+    "a signal of playback at no time": (
+        SignalTurn(event="playback_ack", payload={"played_ms": "soon"}),
+        "bad_event",
+        "payload.played_ms",
+    ),
+    "a signal of another's playback": (
+        SignalTurn(event="playback_ack", payload={"played_ms": 1, "response_id": "another"}),
+        "playback_item_not_found",
+        "payload.response_id",
+    ),
+    "a signal to delete nothing": (
+        SignalTurn(event="conversation.item.delete"),
+        "missing_item_id",
+        "payload.item_id",
+    ),
     # the session
     "an update in haste": (
         update(audio={"output": {"speed": 9}}),

@@ -16,11 +16,14 @@ from attrs import evolve
 
 from duplex_trio.protocol.duplex.append import check_append, read_append
 from duplex_trio.protocol.duplex.commands import (
+    AckPlayback,
     AppendAudio,
     ClientMessage,
     CloseSession,
     Commit,
     CreateResponse,
+    DuplexCommand,
+    EnvelopeMessage,
     SignalTurn,
     UpdateSession,
 )
@@ -116,8 +119,10 @@ def encode_command(command: ClientMessage) -> bytes:
     return orjson.dumps(_FAST.unstructure(command))
 
 
-def resolve_signal(signal: SignalTurn) -> ClientMessage:
+def resolve_signal(signal: SignalTurn) -> DuplexCommand:
     """The command that a turn signal stands for; the signal itself when it stands for none.
+
+    `close` and `timeout` end the session, as `session.close` does.
 
     Raises:
         RealtimeError: the payload is not what the command needs; `param` starts with `payload`.
@@ -128,8 +133,25 @@ def resolve_signal(signal: SignalTurn) -> ClientMessage:
         event = CloseSession.type
     elif event not in SIGNALLED_COMMANDS:
         return signal
+    command = _decode_payload(signal, payload, event)
+    assert not isinstance(command, EnvelopeMessage)
+    return command
+
+
+def signalled_playback(signal: SignalTurn) -> AckPlayback:
+    """The acknowledgement in a signal `playback_ack`.
+
+    Raises:
+        RealtimeError: the payload is none; `param` starts with `payload`.
+    """
+    command = _decode_payload(signal, signal.payload, AckPlayback.type)
+    assert isinstance(command, AckPlayback)
+    return command
+
+
+def _decode_payload(signal: SignalTurn, payload: Mapping[str, Any], kind: str) -> ClientMessage:
     try:
-        return _decode({**payload, "type": event, "event_id": signal.event_id})
+        return _decode({**payload, "type": kind, "event_id": signal.event_id})
     except RealtimeError as error:
         raise error.with_param(join_path("payload", error.param)).with_event_id(signal.event_id) from None
 
@@ -203,4 +225,5 @@ __all__ = [
     "decode_command",
     "encode_command",
     "resolve_signal",
+    "signalled_playback",
 ]

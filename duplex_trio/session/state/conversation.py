@@ -111,13 +111,8 @@ class Conversation:
                 `input_backpressure` (the conversation is full).
         """
         item_id = entry.item.id
-        if item_id in self._entries:
-            raise RealtimeError(
-                "item_create_duplicate_item_id",
-                f"the conversation already has an item with id {item_id!r}",
-                param="item.id",
-            )
-        if make_room and len(self._order) >= self.limits.conversation_items_max:
+        self.require_free(item_id)
+        while make_room and self._order and not self._has_room(entry):
             self.delete(self._order[0])
         if len(self._order) >= self.limits.conversation_items_max:
             raise RealtimeError(
@@ -146,6 +141,26 @@ class Conversation:
         if entry.transcript_pending:
             self._pending.add(item_id)
         return self._order[index - 1] if index > 0 else None
+
+    def require_free(self, item_id: str) -> None:
+        """Refuse an id that an item has already.
+
+        Raises:
+            RealtimeError: `item_create_duplicate_item_id`.
+        """
+        if item_id in self._entries:
+            raise RealtimeError(
+                "item_create_duplicate_item_id",
+                f"the conversation already has an item with id {item_id!r}",
+                param="item.id",
+            )
+
+    def _has_room(self, entry: ConversationEntry) -> bool:
+        limits = self.limits
+        return (
+            len(self._order) < limits.conversation_items_max
+            and self._chars + len(entry.text) <= limits.conversation_chars_max
+        )
 
     def get(self, item_id: str, *, code: str = "item_not_found", param: str = "item_id") -> ConversationEntry:
         """Find an item.

@@ -119,7 +119,6 @@ def commit_audio(
         make_room=True,
     )
     _take(session, end)
-    new_id = session.new_id
     record = CommitRecord(
         is_speech=not empty,
         empty=True if empty else None,
@@ -127,15 +126,63 @@ def commit_audio(
         overlap_deferred=True if deferred else None,
         response_create_deferred=asks if deferred else None,
     )
-    events += [
+    committed = _committed(session, item_id, previous, record)
+    events += _announced(session, item, previous, committed, words, len(pcm))
+    return CommittedAudio(item_id, pcm, end, events, told=bool(words))
+
+
+def commit_item(
+    session: DuplexEngineSession,
+    item: MessageItem,
+    previous_item_id: str | None,
+    *,
+    words: str | None,
+    samples: int,
+) -> list[DuplexEvent]:
+    """Make the sound that a client put into an item of its own that item.
+
+    Only the duplex dialect hears of a commit: in OpenAI's protocol such an item is just another item.
+
+    Args:
+        session: the session.
+        item: the item as it is shown, with its id.
+        previous_item_id: where the client wants it.
+        words: what was said: empty for nothing, None if a transcript is to come.
+        samples: length of the sound at the model's rate.
+
+    Raises:
+        RealtimeError: `item_create_duplicate_item_id`, `item_not_found` or `input_backpressure`; nothing has
+            changed then.
+    """
+    entry = ConversationEntry(item, words or "", transcript_pending=words is None, answered=words == "")
+    previous = session.conversation.insert(entry, previous_item_id)
+    committed = None
+    if session.dialect == "duplex":
+        empty = True if words == "" else None
+        record = CommitRecord(is_speech=not empty, empty=empty, no_response=True)
+        committed = _committed(session, item.id, previous, record)
+        session.commit_seq += 1
+    return _announced(session, item, previous, committed, words, samples)
+
+
+def _announced(
+    session: DuplexEngineSession,
+    item: MessageItem,
+    previous: str | None,
+    committed: InputAudioBufferCommitted | None,
+    words: str | None,
+    samples: int,
+) -> list[DuplexEvent]:
+    new_id = session.new_id
+    events: list[DuplexEvent] = [
         ConversationItemAdded(event_id=new_id("event_"), previous_item_id=previous, item=item),
         ConversationItemCreated(event_id=new_id("event_"), previous_item_id=previous, item=item),
-        _committed(session, item_id, previous, record),
     ]
-    if words:
-        events.append(_completed(session, item_id, words, len(pcm) / session.timeline.sample_rate_hz))
-    events.append(ConversationItemDone(event_id=new_id("event_"), previous_item_id=previous, item=item))
-    return CommittedAudio(item_id, pcm, end, events, told=bool(words))
+    if committed is not None:
+        events.append(committed)
+        if words:
+            events.append(_completed(session, item.id, words, samples / session.timeline.sample_rate_hz))
+    return [*events, ConversationItemDone(event_id=new_id("event_"), previous_item_id=previous, item=item)]
 
 
 def commit_acknowledgement(session: DuplexEngineSession, end: int) -> list[DuplexEvent]:

@@ -208,6 +208,7 @@ def refuse_unsupported(session: DuplexEngineSession, item: Item) -> None:
     """
     if not isinstance(item, MessageItem):
         return
+    text_beside = any(isinstance(part, InputTextPart) for part in item.content)
     for index, part in enumerate(item.content):
         if isinstance(part, InputImagePart) and not session.capabilities.supports_image_input:
             raise RealtimeError("unsupported", "the model takes no images", param=f"item.content[{index}]")
@@ -217,9 +218,9 @@ def refuse_unsupported(session: DuplexEngineSession, item: Item) -> None:
                 "the part has neither audio nor transcript",
                 param=f"item.content[{index}].audio",
             )
-        if isinstance(part, InputAudioPart) and part.audio and len(item.content) > 1:
+        if isinstance(part, InputAudioPart) and part.audio and text_beside:
             raise RealtimeError(
-                "unsupported", "an item with audio holds that one part", param=f"item.content[{index}]"
+                "unsupported", "an item with text holds no audio beside it", param=f"item.content[{index}]"
             )
 
 
