@@ -67,7 +67,11 @@ def _renderers(stream: TextIO, *, as_json: bool) -> list[Any]:
     if as_json:
         return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
     if stream.isatty():
-        return [_for_people, structlog.dev.ConsoleRenderer(pad_event_to=18, sort_keys=False)]
+        # The default shows the values of local variables: tokens, keys, and what people said.
+        console = structlog.dev.ConsoleRenderer(
+            pad_event_to=18, sort_keys=False, exception_formatter=structlog.dev.plain_traceback
+        )
+        return [_for_people, console]
     order = ("timestamp", "level", "event")
     line = structlog.processors.LogfmtRenderer(key_order=order, drop_missing=True, bool_as_flag=False)
     return [structlog.processors.format_exc_info, line]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 import orjson
+import pytest
 import structlog
 
 from duplex_trio.cli.log import configure_logging
@@ -39,3 +40,22 @@ def test_a_machine_gets_whole_ids() -> None:
     parsed = orjson.loads(write(io.StringIO(), as_json=True))
     assert parsed["session_id"] == "duplex-0123456789abcdef01234567cafebabe"
     assert "response_id=resp-duplex-0123456789abcdef-3-deadbeef" in write(io.StringIO())
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize("stream", [Terminal, io.StringIO])
+def test_a_traceback_shows_no_values(stream: type[io.StringIO], as_json: bool) -> None:
+    """Where it broke is logged, what the variables held is not: tokens pass through them."""
+    written = stream()
+    configure_logging("info", as_json=as_json, stream=written)
+
+    def broken(token: str) -> None:
+        raise ValueError("it broke")
+
+    try:
+        broken("".join(["very", "secret"]))
+    except ValueError:
+        structlog.get_logger("test").exception("session.crashed")
+    assert "it broke" in written.getvalue()
+    assert "in broken" in written.getvalue()
+    assert "verysecret" not in written.getvalue()

@@ -101,6 +101,18 @@ def test_a_late_disconnect_of_a_replaced_client_is_refused() -> None:
     assert made.detached_at_s == 1002.0
 
 
+def test_the_control_id_of_the_current_attachment_is_known() -> None:
+    """Only of the current one, and of none once the lease has ended."""
+    made = lease()
+    assert not made.is_replay("a")
+    made.resume(0, "a", 1001.0)
+    assert made.is_replay("a")
+    made.resume(1, "b", 1002.0)
+    assert (made.is_replay("a"), made.is_replay("b")) == (False, True)
+    made.mark_terminal("closed")
+    assert not made.is_replay("b")
+
+
 def test_ends_once() -> None:
     """The first reason stands, the generation grows once, and nothing expires any more."""
     made = lease()
