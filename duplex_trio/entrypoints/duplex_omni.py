@@ -190,6 +190,10 @@ class DuplexOmni(AsyncOmni):
         """End a session; see `DuplexSessionManager.close_session`."""
         self.duplex_engine.manager.close_session(session_id, reason)
 
+    def close_all_sessions(self, reason: str = "closed") -> None:
+        """End every session; see `DuplexSessionManager.close_all_sessions`."""
+        self.duplex_engine.manager.close_all_sessions(reason)
+
     @property
     def capabilities(self) -> DuplexCapabilities:
         """What the model can do."""

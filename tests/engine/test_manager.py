@@ -104,7 +104,7 @@ async def test_what_is_closed_while_it_opens_closes_when_it_is_open(autojump_clo
             nursery.start_soon(partial(omni.open_session, dialect="duplex", attachment=attachment))
             for _ in range(delay):
                 await trio.lowlevel.checkpoint()
-            omni.duplex_engine.manager.close_all_sessions("over")
+            omni.close_all_sessions("over")
             await trio.sleep(1)
             if attachment.closed is None:
                 assert delay <= 1  # nobody had asked for a session yet

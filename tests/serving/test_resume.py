@@ -98,7 +98,7 @@ class Deployment:
 
     async def settle(self) -> None:
         """Close every session, so that every connection ends."""
-        self.omni.duplex_engine.manager.close_all_sessions("over")
+        self.omni.close_all_sessions("over")
         await trio.sleep(20)
         assert self.omni.statistics().sessions == 0
 
