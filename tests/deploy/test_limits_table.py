@@ -1,0 +1,62 @@
+"""The table of limits says what the code says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+import pytest
+
+from duplex_trio.deploy import DuplexSessionDeploy, SessionLimits, file_key, load_deploy
+from duplex_trio.protocol.duplex import MAX_MESSAGE_BYTES
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "limits.md"
+NO_LIMITS = {"server_vad_model_path", "warmup_frames", "reaper_interval_s", "completed_append_cache_size"}
+
+
+@pytest.fixture(scope="module")
+def rows() -> dict[str, list[str]]:
+    """The cells of each row by the key in front."""
+    lines = [line for line in DOCUMENT.read_text().splitlines() if line.startswith("| `")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return {key.strip("`"): others for key, *others in cells}
+
+
+def shown(value: object) -> str:
+    """A default as the table has it."""
+    if value is None:
+        return "two for each session"
+    return f"{value:.15g}" if isinstance(value, float) else str(value)
+
+
+def test_the_table_has_every_limit_and_no_other(rows: dict[str, list[str]]) -> None:
+    """In files' own words; what is no limit is named below the table."""
+    keys = {file_key(attribute) for attribute in attrs.fields(DuplexSessionDeploy)}
+    assert set(rows) == keys - NO_LIMITS
+    text = DOCUMENT.read_text().rpartition("\n|")[2]
+    assert all(f"`{key}`" in text for key in NO_LIMITS)
+    assert f"{MAX_MESSAGE_BYTES // 2**20} MiB" in text
+
+
+@pytest.mark.parametrize("attribute", attrs.fields(DuplexSessionDeploy), ids=file_key)
+def test_defaults_are_those_of_the_code(
+    rows: dict[str, list[str]], attribute: attrs.Attribute[object]
+) -> None:
+    """And each says what it limits and what happens then."""
+    key = file_key(attribute)
+    if key in NO_LIMITS:
+        return
+    default, what, reached = rows[key]
+    assert default == shown(attribute.default)
+    assert what
+    assert reached
+
+
+def test_the_example_loads(tmp_path: Path) -> None:
+    """It is a file that can be served."""
+    example = DOCUMENT.read_text().split("```yaml\n")[1].split("```")[0]
+    path = tmp_path / "deploy.yaml"
+    path.write_text(example)
+    session = load_deploy(path).duplex_session
+    assert isinstance(session, SessionLimits)
+    assert (session.max_sessions, session.speech_s_max, session.media_lead_ms) == (16, 60, 200)
