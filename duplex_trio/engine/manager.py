@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import attrs
 import structlog
 import trio
 from attrs import define
@@ -276,6 +277,8 @@ class DuplexSessionManager:
             private_extra_body_keys=plugin.private_runtime_config_keys,
         )
         config = apply_patch(default_config(defaults, dialect), patch, dialect=dialect)
+        if not capabilities.supports_playback_ack:
+            config = attrs.evolve(config, playback_commit_policy="commit_all_on_done")
         try:
             with trio.fail_after(limits.unit_timeout_s):
                 runtime_config = await opened_runtime_config(plugin, config, self._model_name)

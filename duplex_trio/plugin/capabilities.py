@@ -1,7 +1,4 @@
-"""What a duplex model can do.
-
-Each flag that names an ability is enforced by the session, not merely advertised.
-"""
+"""What a duplex model can do: what sessions are held to, and what clients are merely told."""
 
 from __future__ import annotations
 
@@ -13,38 +10,72 @@ from attrs import frozen
 
 @frozen(kw_only=True)
 class DuplexCapabilities:
-    """Abilities of a model, as the session enforces them and `session.capabilities` shows them.
+    """Abilities of a model, as `session.capabilities` shows them.
 
-    `required_input_modalities` must be in every append, `optional_input_modalities` may be. `chunk_period_ms`
-    is the sound one model step eats. `partial_transcript_interval_ms` is how often speech that goes on is
-    transcribed anew, 0 for never; `speculation_pause_ms` is the pause in speech after which an answer is
-    prepared ahead of the turn's end, 0 for never.
+    Those of the first three groups are enforced: what a model does not declare is refused, or not done. The
+    last group describes, and nothing depends on it.
     """
 
-    supports_barge_in: bool = True
-    supports_input_append: bool = True
+    # ------------------------------------------------------------------ which kind of model; checked at load
+
     supports_core_resumable_request: bool = False
-    supports_concurrent_turn_requests: bool = False
+    """One request lives for an epoch: the plugin is a `ResumableModelPlugin`."""
     supports_model_native_turn_policy: bool = False
-    required_input_modalities: frozenset[str] = frozenset({"audio"})
-    optional_input_modalities: frozenset[str] = frozenset()
-    supports_image_input: bool = False
-    supports_text_only_turn: bool = False
-    supports_chat_completions: bool = False
-    supports_session_lease: bool = True
-    supports_session_resume: bool = False
-    supports_audio_truncate: bool = True
-    supports_client_commit: bool = True
-    supports_playback_ack: bool = True
-    supports_external_turn_signal: bool = True
-    supports_tools: bool = False
-    locks_context_after_input: bool = False
-    session_admission_mode: str = "engine_managed"
+    """The model decides when to speak; so do exactly the resumable ones."""
     supports_multi_session: bool = True
+    """More than one session at a time; a deployment that admits more does not start."""
     chunk_period_ms: int = 1000
-    target_barge_in_latency_ms: int | None = None
+    """The sound that one step of the model eats; the length of its units if it has any."""
+
+    # ------------------------------------------------------------------ what clients may ask for
+
+    supports_input_append: bool = True
+    """Input in pieces; else each append is refused with `unsupported`."""
+    required_input_modalities: frozenset[str] = frozenset({"audio"})
+    """What each append must hold, of `audio` and `video`; else `invalid_input_modality`."""
+    optional_input_modalities: frozenset[str] = frozenset()
+    """What an append may hold besides."""
+    supports_image_input: bool = False
+    """Pictures in items; else `unsupported`."""
+    supports_text_only_turn: bool = False
+    """Answers to what was written; else `text_only_turn_unsupported`."""
+    supports_tools: bool = False
+    """The model is told of the session's tools; else it is not, and tools for one response are refused."""
+    supports_client_commit: bool = True
+    """Commits by hand; else `unsupported`."""
+    supports_external_turn_signal: bool = True
+    """`turn.signal`; else `unsupported`."""
+    supports_playback_ack: bool = True
+    """`playback.ack` says what was heard; else it is refused and all that was sent counts as heard."""
+    supports_barge_in: bool = True
+    """The model can be interrupted; else `barge_in_unsupported`, and speech over it is listened to."""
+    locks_context_after_input: bool = False
+    """Instructions stay once sound was heard; else `instructions_update_unsupported`."""
+
+    # ------------------------------------------------------------------ what the session does by itself
+
+    supports_concurrent_turn_requests: bool = False
+    """The next turn's request may begin while an answer is being spoken; see
+    `DuplexModelPlugin.release_concurrent_turn_requests`."""
     partial_transcript_interval_ms: int = 0
+    """How often speech that goes on is transcribed anew, 0 for never."""
     speculation_pause_ms: int = 0
+    """The pause in speech after which an answer is prepared ahead of the turn's end, 0 for never."""
+    supports_session_resume: bool = False
+    """A client that was lost may come back to its session."""
+
+    # ------------------------------------------------------------------ what describes only
+
+    supports_chat_completions: bool = False
+    """Whether the model suits a chat API beside sessions."""
+    supports_audio_truncate: bool = True
+    """Whether the model itself forgets speech that was cut; the conversation does in any case."""
+    supports_session_lease: bool = True
+    """Sessions end by a lease, and any model's do."""
+    session_admission_mode: str = "engine_managed"
+    """Who lets sessions in."""
+    target_barge_in_latency_ms: int | None = None
+    """What the model's makers aim at."""
 
     def render(self) -> dict[str, Any]:
         """The mapping shown to clients; sets become sorted lists."""

@@ -16,10 +16,12 @@ class TurnInput:
 
     `pcm` is the user's sound at the plugin's input rate, or None for a turn that answers the conversation as
     it stands. `conversation` is the history before this input, heard text only. `respond` is false when only
-    the user's transcript is wanted. `session_state` is what `DuplexModelPlugin.create_session_state` made.
+    the user's transcript is wanted. `frames` are the newest pictures, JPEG or PNG, oldest first.
+    `session_state` is what `DuplexModelPlugin.create_session_state` made.
     """
 
     pcm: Pcm | None
+    frames: Sequence[bytes] = ()
     conversation: Sequence[ChatMessage]
     instructions: str | None = None
     modalities: frozenset[str] = frozenset({"audio", "text"})

@@ -47,6 +47,7 @@ class UnitInput:
     `seq` counts the accepted units of the epoch from 1, `turn_seq` those of the model turn `turn_id`.
     `silence` marks a unit that the session made because the user sent nothing; `force_listen` asks the model
     to stop speaking; `final` marks the last unit before a commit, padded with silence.
+    `frames` are the newest pictures, JPEG or PNG, oldest first, none of which came with an earlier unit.
     `runtime_config` is the session's as the unit is planned: it may have changed since the request began.
     """
 
@@ -57,6 +58,7 @@ class UnitInput:
     silence: bool = False
     force_listen: bool = False
     final: bool = False
+    frames: Sequence[bytes] = ()
     runtime_config: Mapping[str, Any] = Factory(dict)
 
 

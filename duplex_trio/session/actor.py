@@ -25,6 +25,7 @@ from duplex_trio.session.core import SessionCore
 from duplex_trio.session.opener import TurnOpener
 from duplex_trio.session.signals import TurnSignals
 from duplex_trio.session.state.items import (
+    check_pictures_of_input,
     delete_item,
     retrieve_item,
     truncate_item,
@@ -126,5 +127,6 @@ class SessionActor:
         if options.input is not None:
             # Looked up again when the turn begins; here so that an unknown reference begins nothing.
             state.conversation.messages_of(options.input)
+            check_pictures_of_input(state, options.input)
         state.refuse_second_response()
         self._opener.answer(self._opener.new_turn(options=options), options, seq)

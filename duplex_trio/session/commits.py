@@ -59,6 +59,10 @@ class CommitFlow:
                 short_ack_ms=state.config.overlap_short_ack_ms,
             )
         )
+        if action in (CommitAction.REFUSE_EMPTY, CommitAction.SILENT) and self._shows_something():
+            self._control.discard_prepared()
+            self._commit_frames(work)
+            return
         if action is CommitAction.REFUSE_EMPTY:
             raise RealtimeError(
                 "input_audio_buffer_commit_empty",
@@ -112,6 +116,28 @@ class CommitFlow:
         if turn is not None:
             turn.timing.speech_end_s = turn.timing.committed_s = core.now_s
         self._begin(turn, committed.item_id, asks=work.asks, deferred=deferred, seq=work.seq)
+
+    def _shows_something(self) -> bool:
+        state = self._core.state
+        needs_sound = "audio" in state.capabilities.required_input_modalities
+        return self._core.units is None and not needs_sound and state.frames.held_bytes > 0
+
+    def _commit_frames(self, work: CommandWork) -> None:
+        """A user who shows something and says nothing has a turn too, of a model that need not hear."""
+        core, state = self._core, self._core.state
+        core.disarm_idle()
+        committed = commit_audio(
+            state, state.timeline.start, work.audio_end, empty=True, answered=work.asks, asks=work.asks
+        )
+        core.emit(committed.events)
+        if not work.asks:
+            return
+        turn = self._opener.new_turn()
+        turn.timing.committed_s = core.now_s
+        if state.active is None:
+            self._opener.take_up(turn, respond=True, seq=work.seq)
+        elif not self._opener.hold(turn):
+            state.deferred.add(committed.item_id, wanted=True)
 
     # ------------------------------------------------------------------ by the detector
 
@@ -214,7 +240,7 @@ class CommitFlow:
         found = [state.conversation.find(item_id) for item_id in state.deferred.item_ids]
         state.deferred.clear()
         said = [entry for entry in found if entry is not None]
-        if wanted and any(entry.text or entry.transcript_pending for entry in said):
+        if wanted and (self._shows_something() or any(e.text or e.transcript_pending for e in said)):
             self._opener.answer(self._opener.new_turn(), None, core.command_seq + 1)
         elif wanted and said:
             core.emit(listening(state, "silence_or_noise"))

@@ -7,6 +7,8 @@ the actor's channel.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from duplex_trio.protocol.duplex import (
     AckPlayback,
     AppendAudio,
@@ -30,6 +32,14 @@ from duplex_trio.session.ingress import SessionIngress
 from duplex_trio.session.signals import PLAYBACK_ACK, TurnSignals
 from duplex_trio.session.state.heard_input import HeardInput
 from duplex_trio.session.work import CommandWork
+
+_NEEDS: Mapping[type[DuplexCommand], str] = {
+    AppendAudio: "supports_input_append",
+    Commit: "supports_client_commit",
+    SignalTurn: "supports_external_turn_signal",
+    AckPlayback: "supports_playback_ack",
+}
+"""Commands that a model must be able to take, by the ability that says so."""
 
 
 class SessionDispatch:
@@ -68,6 +78,7 @@ class SessionDispatch:
             core.figures.received_s = None
 
     def _take(self, command: DuplexCommand, seq: int) -> None:
+        self._refuse_what_the_model_cannot(command)
         control = self._control
         if isinstance(command, SignalTurn):
             # A client in this process is understood as one behind a socket is.
@@ -95,6 +106,11 @@ class SessionDispatch:
                 self._signals.acknowledge(command)
             case _:
                 self._put_in_line(command, seq)
+
+    def _refuse_what_the_model_cannot(self, command: DuplexCommand) -> None:
+        need = _NEEDS.get(type(command))
+        if need is not None and not getattr(self._core.state.capabilities, need):
+            raise RealtimeError("unsupported", f"the model takes no {command.type}", param="type")
 
     def _put_in_line(self, command: DuplexCommand, seq: int) -> None:
         core, state = self._core, self._core.state

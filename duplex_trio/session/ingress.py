@@ -1,4 +1,4 @@
-"""The user's sound on its way in: decoded, resampled and stored as it arrives.
+"""The user's sound and pictures on their way in: decoded, resampled and stored as they arrive.
 
 `append` is called by the socket's reader for every message, so it is synchronous and does nothing but decode,
 resample and store. What is said in the sound is found by `detector`, which follows behind.
@@ -6,13 +6,21 @@ resample and store. What is said in the sound is found by `detector`, which foll
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from duplex_trio.protocol.duplex import NO_HINTS, AppendAudio, RealtimeError
 from duplex_trio.protocol.duplex.audio import AudioInputDecoder, parse_format
 from duplex_trio.session.core import SessionCore
 from duplex_trio.session.detector import SpeechDetector
 from duplex_trio.session.figures import DECODES_PER_SAMPLE
 from duplex_trio.session.overlap import OverlapJudge
+from duplex_trio.session.state.input_timeline import BYTES_PER_SAMPLE
+from duplex_trio.session.state.modalities import check_append_modalities
 from duplex_trio.stages.units import Pcm
+
+_NO_SOUND: Pcm = np.zeros(0, np.float32)
 
 
 class SessionIngress:
@@ -38,16 +46,14 @@ class SessionIngress:
                 `input_backpressure`; the append is dropped, the session goes on.
         """
         core, state = self._core, self._core.state
-        capabilities = state.capabilities
-        if command.video_frames and "video" not in capabilities.optional_input_modalities:
-            raise RealtimeError("invalid_input_modality", "the model takes no video", param="video_frames")
+        frames = command.video_frames
+        check_append_modalities(state.capabilities, audio=bool(command.audio), video=bool(frames))
         if not command.audio:
-            raise RealtimeError("invalid_input_modality", "the append holds no audio", param="audio")
+            self._show(command)
+            return
         decoder = self._decoder_for(command)
         samples = decoder.samples_of(len(command.audio))
-        state.timeline.require_room(samples)
-        if core.units is not None:
-            core.units.line.require_room(samples)
+        self._require_room(samples, frames)
         pcm = self._decode(decoder, command.audio)
         # Nothing is refused from here on, and nothing was changed before.
         self._decoder = decoder
@@ -56,6 +62,7 @@ class SessionIngress:
             pcm = self._overlap.hear(command, pcm)
         else:
             state.heard.unjudged = True
+        state.frames.put(frames)
         if core.units is not None:
             core.units.line.feed(pcm, force_listen=hints.force_listen)
         state.timeline.append(pcm, core.now_s)
@@ -71,6 +78,34 @@ class SessionIngress:
         core.counters.decode_ms.observe((core.now_s - begin_s) * 1000)
         return pcm
 
+    def _show(self, command: AppendAudio) -> None:
+        """Take an append of pictures alone; what it says about a response in progress counts as of any other."""
+        self._require_room(0, command.video_frames)
+        if command.hints is not NO_HINTS or self._overlap.judges:
+            self._overlap.hear(command, _NO_SOUND)
+        self._core.state.frames.put(command.video_frames)
+        self._core.touch()
+
+    def _require_room(self, samples: int, frames: Sequence[bytes]) -> None:
+        """Sound and pictures share one bound.
+
+        Raises:
+            RealtimeError: `input_backpressure`.
+        """
+        state, units = self._core.state, self._core.units
+        beside = state.frames.bytes_with(frames)
+        line_bytes = 0 if units is None else units.line.held_bytes
+        held = max(state.timeline.held_bytes, line_bytes) + samples * BYTES_PER_SAMPLE
+        if frames and held + beside > state.limits.pending_input_bytes_max:
+            raise RealtimeError(
+                "input_backpressure",
+                f"{held} bytes of sound wait already, and no room is left for the frames",
+                param="video_frames",
+            )
+        state.timeline.require_room(samples, beside)
+        if units is not None:
+            units.line.require_room(samples, beside)
+
     def flush(self) -> None:
         """The client ends its utterance: take in what the resampler still holds."""
         if self._decoder is not None:
@@ -84,6 +119,7 @@ class SessionIngress:
         """Sound up to here is dropped, what the resampler still holds with it."""
         if self._decoder is not None:
             self._decoder.reset()
+        self._core.state.frames.clear()
         if self._core.units is not None:
             self._core.units.line.clear()
         self._detector.restart()

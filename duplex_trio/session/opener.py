@@ -52,6 +52,7 @@ class TurnOpener:
         if state.active is not None or core.prepared is not None:
             return
         turn = self.new_turn(pcm=state.timeline.read(begin, end))
+        turn.frames = state.frames.peek()
         turn.speculative = turn.in_line = True
         try:
             core.turns.put_nowait(turn)
@@ -91,6 +92,7 @@ class TurnOpener:
         """
         core, state = self._core, self._core.state
         response = state.begin_response(turn.turn_id, options, core.now_s)
+        self._give_frames(turn)
         core.disarm_idle()
         core.emit(opening(response))
         core.log.info("response.created", response_id=response.response_id, prepared=turn.speculative)
@@ -122,6 +124,16 @@ class TurnOpener:
         if turn.item_id is not None and turn.pcm is not None and not turn.told:
             self._core.transcribing[turn.item_id] = turn
 
+    def _give_frames(self, turn: Turn) -> None:
+        """What there is to see belongs to the turn that is answered; one that was prepared has seen it."""
+        options = turn.options
+        if options is not None and (options.conversation == "none" or options.input is not None):
+            return
+        if turn.frames is None:
+            turn.frames = self._core.state.frames.take()
+        elif turn.speculative:
+            self._core.state.frames.clear()
+
     # ------------------------------------------------------------------ while another answer is spoken
 
     def hold(self, turn: Turn) -> bool:
@@ -141,6 +153,7 @@ class TurnOpener:
         ):
             return False
         core.upcoming = turn
+        self._give_frames(turn)
         self.expect_transcript(turn)
         self.stages_free(speaking)
         return True
@@ -161,7 +174,8 @@ class TurnOpener:
             return
         if turn.epoch != core.state.epoch:
             # Its request ended with the epoch. If its words are known they are in the conversation.
-            turn = self.new_turn() if turn.told else self.new_turn(pcm=turn.pcm, item_id=turn.item_id)
+            again = self.new_turn() if turn.told else self.new_turn(pcm=turn.pcm, item_id=turn.item_id)
+            again.frames, turn = turn.frames, again
         self.answer(turn, None, core.command_seq + 1)
         if turn.failure is not None and turn.response is not None:
             self._control.fail_response(turn.response, turn.failure)

@@ -39,6 +39,7 @@ def turn_input(core: SessionCore, turn: Turn) -> TurnInput:
     language = (config.transcription or {}).get("language")
     return TurnInput(
         pcm=turn.pcm,
+        frames=turn.frames or (),
         conversation=conversation,
         instructions=own if own is not None else config.instructions,
         modalities=frozenset(

@@ -41,18 +41,20 @@ class Turn:
     ahead of the end of the user's speech is held until the user really has finished; if the user goes on it
     is discarded. One that was committed while another answer is being spoken is held until that is over.
 
-    `pcm` is the user's sound, None for a turn that answers the conversation as it stands. `item_id` is the
-    user item whose transcript the turn makes. `respond` is false when only that is wanted. `awaits` are user
-    items said before the turn whose transcripts it needs. `in_line` says that the appender has it or has had
-    it, `told` that the client knows what became of its transcript. `answer_text` is the whole answer, known
-    once the stages that the next turn enters are free of this one. `stage_metrics` are what the stages did for
-    it, and those of its response once there is one.
+    `pcm` is the user's sound, None for a turn that answers the conversation as it stands; `frames` are the
+    pictures that belong to it, None until it is known which. `item_id` is the user item whose transcript the
+    turn makes. `respond` is false when only that is wanted. `awaits` are user items said before the turn
+    whose transcripts it needs. `in_line` says that the appender has it or has had it, `told` that the client
+    knows what became of its transcript. `answer_text` is the whole answer, known once the stages that the
+    next turn enters are free of this one. `stage_metrics` are what the stages did for it, and those of its
+    response once there is one.
     """
 
     turn_id: int
     epoch: int
     request_id: str
     pcm: Pcm | None = None
+    frames: tuple[bytes, ...] | None = None
     item_id: str | None = None
     options: ResponseCreateOptions | None = None
     respond: bool = True

@@ -66,17 +66,22 @@ class UnitLine:
         """Whether units wait or are on their way to the model."""
         return bool(self._send.statistics().current_buffer_used) or self.buffer.has_reserved
 
-    def require_room(self, samples: int) -> None:
+    def require_room(self, samples: int, beside: int = 0) -> None:
         """Refuse sound for which there is no room, before anything is done with it.
+
+        Args:
+            samples: how much sound.
+            beside: bytes of other input, which count too.
 
         Raises:
             RealtimeError: `input_backpressure` when too much waits already.
         """
         limit = self._limits.pending_input_bytes_max
-        if self.held_bytes + samples * BYTES_PER_SAMPLE > limit:
+        held = self.held_bytes + beside
+        if held + samples * BYTES_PER_SAMPLE > limit:
             raise RealtimeError(
                 "input_backpressure",
-                f"{self.held_bytes} bytes of audio wait for the model; the limit is {limit}",
+                f"{held} bytes of input wait for the model; the limit is {limit}",
                 param="audio",
             )
 

@@ -13,7 +13,7 @@ request begins with the sound that waits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import trio
@@ -111,25 +111,28 @@ class UnitFlow:
                 continue
             reservation = unit.reservation
             accepted = False
+            seen: tuple[bytes, ...] = ()
             try:
                 while self._speech.unanswered >= self._core.limits.units_unanswered_max:
                     await self._answered.park()
-                accepted = await self._submit(unit, start_pump)
+                seen = self._core.state.frames.take()
+                accepted = await self._submit(unit, seen, start_pump)
             finally:
                 if reservation is not None and reservation.active:
                     if accepted:
                         reservation.commit()
                     else:
                         reservation.rollback()
+                        self._core.state.frames.put_back(seen)
 
-    async def _submit(self, unit: WaitingUnit, start_pump: StartPump) -> bool:
+    async def _submit(self, unit: WaitingUnit, frames: Sequence[bytes], start_pump: StartPump) -> bool:
         core, ledger = self._core, self._core.state.appends
         reserved = ledger.reserve(core.state.fence)
         try:
             turn, view = self._current_request(start_pump)
             assert turn.request is not None
             with trio.fail_after(core.limits.unit_timeout_s):
-                forward = await self._plan(unit, reserved, view)
+                forward = await self._plan(unit, frames, reserved, view)
                 # The model may have taken its time: is the unit still wanted, and by this request?
                 if unit.stale(core.state.epoch) or self._turn is not turn:
                     return False
@@ -184,7 +187,9 @@ class UnitFlow:
             start_pump(self._turn)
         return self._turn, self._view
 
-    async def _plan(self, unit: WaitingUnit, reserved: AppendReservation, view: RequestView) -> StageForward:
+    async def _plan(
+        self, unit: WaitingUnit, frames: Sequence[bytes], reserved: AppendReservation, view: RequestView
+    ) -> StageForward:
         given = UnitInput(
             pcm=unit.pcm,
             seq=reserved.seq,
@@ -193,6 +198,7 @@ class UnitFlow:
             silence=unit.silent_in_epoch is not None,
             force_listen=unit.force_listen,
             final=unit.final,
+            frames=frames,
             runtime_config=self._core.state.runtime_config,
         )
         with hook_faults(self._core):

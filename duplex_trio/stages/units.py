@@ -74,10 +74,11 @@ class Transcript:
 
 @frozen(kw_only=True)
 class ChatMessage:
-    """One message of a prompt, with plain text content."""
+    """One message of a prompt: plain text, and the `data:` URLs of pictures for a model that takes them."""
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str
+    images: tuple[str, ...] = ()
 
 
 @frozen(kw_only=True)

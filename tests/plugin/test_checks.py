@@ -109,7 +109,7 @@ FAULTS: dict[str, tuple[object, str]] = {
         "['audio'] is both a required and an optional input modality",
     ),
     "appends of nothing": (
-        turns(required_input_modalities=frozenset()),
+        turns(required_input_modalities=frozenset(), optional_input_modalities=frozenset()),
         "it takes appends of no modality",
     ),
     "one session": (

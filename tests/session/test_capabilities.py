@@ -15,23 +15,32 @@ from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.plugin.capabilities import DuplexCapabilities
 from duplex_trio.protocol.duplex import (
+    AckPlayback,
     AppendAudio,
     BargeIn,
     CancelInput,
     CancelResponse,
+    Commit,
     ConversationItemInputAudioTranscriptionDelta,
     CreateItem,
     CreateResponse,
+    DuplexCommand,
+    DuplexEvent,
     ErrorEvent,
+    InputAudioBufferCommitted,
     InputTextPart,
     MessageItem,
     OverlapDecision,
+    PlaybackAcknowledged,
     ResponseDone,
     ResponseOutputAudioDelta,
     SessionCreated,
+    SignalTurn,
+    TurnEvent,
     UpdateSession,
 )
 from duplex_trio.testing import Talker, conversation
+from duplex_trio.testing.snapshots import snapshot
 
 LONG = "alpha bravo charlie delta echo foxtrot golf hotel india juliet kilo lima"
 
@@ -179,3 +188,78 @@ async def test_abilities_are_shown(autojump_clock: MockClock) -> None:
         shown = talker.heard.of(SessionCreated)[0].session["capabilities"]
         assert shown["supports_barge_in"] is False
         assert shown["required_input_modalities"] == ["audio"]
+
+
+# ------------------------------------------------------------------ commands that a model may not take
+
+SIGNALS: dict[str, tuple[str, DuplexCommand]] = {
+    "appends": ("supports_input_append", AppendAudio(audio=bytes(960), event_id="e1")),
+    "commits": ("supports_client_commit", Commit(event_id="e1")),
+    "turn signals": ("supports_external_turn_signal", SignalTurn(event="user_started", event_id="e1")),
+    "acknowledgements": ("supports_playback_ack", AckPlayback(played_ms=10, event_id="e1")),
+}
+
+
+@pytest.mark.parametrize("name", SIGNALS)
+async def test_a_model_that_takes_no(autojump_clock: MockClock, name: str) -> None:
+    """The command is refused by its type, changes nothing, and the session goes on."""
+    ability, command = SIGNALS[name]
+    async with conversation(pipeline=limited(**{ability: False})) as talker:
+        talker.write("go")
+        await talker.heard.nth(ResponseOutputAudioDelta, 2)
+        before = snapshot(talker.handle._core.state)
+        talker.send(command)
+        assert snapshot(talker.handle._core.state) == before
+        assert await refused(talker) == ("unsupported", "type", "e1")
+        assert (await talker.heard.nth(ResponseDone, 1)).response.status == "completed"
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        (Commit(response_create=False), InputAudioBufferCommitted),
+        (SignalTurn(event="user_started"), TurnEvent),
+        (AckPlayback(played_ms=10), PlaybackAcknowledged),
+    ],
+)
+async def test_a_model_that_takes_them(
+    autojump_clock: MockClock, command: DuplexCommand, answer: type[DuplexEvent]
+) -> None:
+    """Each command has its answer."""
+    patch = {"turn_detection": None}
+    async with conversation(pipeline=limited(), patch=patch) as talker:
+        talker.write("go")
+        await talker.heard.nth(ResponseDone, 1)
+        await talker.pause(6.0)
+        talker.append(1000, loud=True)
+        talker.send(command)
+        await talker.heard.nth(answer, 1)
+        assert not talker.heard.of(ErrorEvent)
+
+
+@pytest.mark.parametrize(("acknowledges", "told"), [(True, ""), (False, LONG)])
+async def test_without_acknowledgements_what_was_sent_was_heard(
+    autojump_clock: MockClock, acknowledges: bool, told: str
+) -> None:
+    """Of a client that acknowledges nothing the model believes that it heard nothing, unless it cannot know."""
+    async with conversation(pipeline=limited(supports_playback_ack=acknowledges)) as talker:
+        shown = talker.heard.of(SessionCreated)[0].session
+        policy = "ack_only" if acknowledges else "commit_all_on_done"
+        assert shown["playback_commit_policy"] == policy
+        talker.write("go")
+        await talker.heard.nth(ResponseDone, 1)
+        texts = [entry.text for entry in talker.handle._core.state.conversation.entries()]
+        assert texts == ["go", told]
+
+
+async def test_a_model_that_can_be_interrupted(autojump_clock: MockClock) -> None:
+    """By the client and by speech."""
+    async with conversation(pipeline=limited()) as talker:
+        talker.write("go")
+        await talker.heard.nth(ResponseOutputAudioDelta, 4)
+        talker.send(BargeIn())
+        assert (await talker.heard.nth(ResponseDone, 1)).response.status == "cancelled"
+        talker.write("go")
+        await talker.heard.nth(ResponseOutputAudioDelta, 10)
+        await talker.speak(0.5)
+        assert (await talker.heard.nth(ResponseDone, 2)).response.status == "cancelled"

@@ -23,12 +23,14 @@ class MindTurn:
     """Input of the stage: the sound of a turn, or None, and the conversation before it.
 
     Without `respond` the sound is only heard. `tools` are names of functions; who says one has it called.
+    `seen` is how many pictures there are; the answer says so.
     """
 
     pcm: Pcm | None
     messages: Sequence[ChatMessage]
     respond: bool = True
     tools: frozenset[str] = frozenset()
+    seen: int = 0
 
 
 @frozen(kw_only=True)
@@ -114,7 +116,10 @@ class MindWorker(StageWorker):
             message = f"scripted failure at {said!r}"
             context.emit(StageFailed(request_id=request_id, code="engine_error", message=message))
             return
-        thought.words = deque(self._script.answer(said).split() or [""])
+        words = self._script.answer(said).split()
+        if turn.seen:
+            words += ["seeing", str(turn.seen), "pictures"]
+        thought.words = deque(words or [""])
 
     def _words_of(self, owner: str, pcm: Pcm) -> str:
         loud = len(pcm) > 0 and float(np.sqrt(np.mean(pcm * pcm))) >= SPEECH_RMS / 4

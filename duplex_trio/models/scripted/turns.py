@@ -64,9 +64,15 @@ class TurnsPlugin(DuplexModelPlugin):
     voices = ("tone",)
 
     def capabilities(self, max_sessions: int) -> DuplexCapabilities:
-        """Turns, spoken and written, the next one while it speaks; it has functions called by their names."""
+        """Turns, spoken, written and shown, the next one while it speaks.
+
+        It has functions called by their names.
+        """
         return DuplexCapabilities(
+            optional_input_modalities=frozenset({"video"}),
+            supports_image_input=True,
             supports_tools=True,
+            supports_session_resume=True,
             supports_concurrent_turn_requests=True,
             supports_text_only_turn=True,
             supports_multi_session=max_sessions > 1,
@@ -83,7 +89,14 @@ class TurnsPlugin(DuplexModelPlugin):
     def plan_turn(self, turn: TurnInput) -> TurnPlan:
         """To the mind, and from there to the voice if the answer is to be heard."""
         tools = frozenset(str(tool.get("name")) for tool in turn.tools)
-        unit = MindTurn(pcm=turn.pcm, messages=turn.conversation, respond=turn.respond, tools=tools)
+        pictures = len(turn.frames) + sum(len(message.images) for message in turn.conversation)
+        unit = MindTurn(
+            pcm=turn.pcm,
+            messages=turn.conversation,
+            respond=turn.respond,
+            tools=tools,
+            seen=pictures,
+        )
         speaks = turn.respond and "audio" in turn.modalities
         return TurnPlan(
             entry=StageForward(stage_id=MIND, unit=unit, final=True),

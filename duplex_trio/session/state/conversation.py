@@ -28,6 +28,7 @@ from duplex_trio.protocol.duplex import (
     OutputTextPart,
     RealtimeError,
 )
+from duplex_trio.session.state.images import images_of
 from duplex_trio.stages.units import ChatMessage
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -68,6 +69,12 @@ def item_text(item: Item) -> str:
             return f"{item.name}({item.arguments})"
         case FunctionCallOutputItem():
             return item.output
+
+
+def _message(item: Item, text: str) -> list[ChatMessage]:
+    """What the model is told of an item; nothing of one without text and pictures."""
+    images = images_of(item)
+    return [ChatMessage(role=_role(item), content=text, images=images)] if text or images else []
 
 
 def _role(item: Item) -> Literal["user", "assistant", "system", "tool"]:
@@ -223,7 +230,7 @@ class Conversation:
     def messages(
         self, *, before: str | None = None, last: int = 1_000, spoken: Mapping[str, str] = _NOTHING
     ) -> list[ChatMessage]:
-        """What the model is told, in order; items without text are left out.
+        """What the model is told, in order; items without text and pictures are left out.
 
         Args:
             before: id of the item that is being answered: it and what came behind it are left out.
@@ -238,9 +245,7 @@ class Conversation:
                 behind = item_id != before
                 continue
             entry = self._entries[item_id]
-            text = spoken.get(item_id, entry.text)
-            if text:
-                result.append(ChatMessage(role=_role(entry.item), content=text))
+            result += _message(entry.item, spoken.get(item_id, entry.text))
             if len(result) >= last:
                 break
         result.reverse()
@@ -252,15 +257,15 @@ class Conversation:
         Raises:
             RealtimeError: `item_not_found` for a reference to an unknown item.
         """
-        result = []
-        for index, item in enumerate(items):
+        result: list[ChatMessage] = []
+        for index, given in enumerate(items):
+            item = given
             if isinstance(item, ItemReference):
                 entry = self.get(item.id, param=f"response.input[{index}].id")
-                role, text = _role(entry.item), entry.text
+                item, text = entry.item, entry.text
             else:
-                role, text = _role(item), item_text(item)
-            if text:
-                result.append(ChatMessage(role=role, content=text))
+                text = item_text(item)
+            result += _message(item, text)
         return result
 
     def unanswered(self) -> Sequence[ConversationEntry]:

@@ -36,6 +36,7 @@ from duplex_trio.protocol.duplex.session import DuplexSessionConfig
 from duplex_trio.session.state.append_ledger import AppendLedger
 from duplex_trio.session.state.conversation import Conversation, ConversationEntry
 from duplex_trio.session.state.fence import DuplexFence
+from duplex_trio.session.state.frame_slot import FrameSlot
 from duplex_trio.session.state.heard_input import DeferredCommits, InputLedger
 from duplex_trio.session.state.input_timeline import InputTimeline
 from duplex_trio.session.state.lease import DuplexLeaseState
@@ -81,6 +82,7 @@ class DuplexEngineSession:
     default_voice: str | None = None
     runtime_config: Mapping[str, Any] = field(factory=dict)
     model_state: Any = None
+    frames: FrameSlot = field(factory=FrameSlot)
     state: Literal["open", "closing", "closed"] = "open"
     turn_state: TurnState = "idle"
     epoch: int = 0

@@ -49,17 +49,21 @@ class InputTimeline:
     _origin: int = 0
     _arrivals: deque[tuple[int, float]] = field(factory=deque)
 
-    def require_room(self, samples: int) -> None:
+    def require_room(self, samples: int, beside: int = 0) -> None:
         """Refuse sound that the line cannot hold, before anything is done with it.
+
+        Args:
+            samples: how much sound.
+            beside: bytes of other input, which count too.
 
         Raises:
             RealtimeError: `input_backpressure` when the line would hold more than `bytes_max`.
         """
-        held = self.held_bytes
+        held = self.held_bytes + beside
         if held + samples * BYTES_PER_SAMPLE > self.bytes_max:
             raise RealtimeError(
                 code="input_backpressure",
-                message=f"{held} bytes of uncommitted audio are buffered; the limit is {self.bytes_max}",
+                message=f"{held} bytes of uncommitted input are buffered; the limit is {self.bytes_max}",
                 param="audio",
             )
 

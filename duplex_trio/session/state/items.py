@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import attrs
 
 from duplex_trio.protocol.duplex import (
@@ -22,6 +24,7 @@ from duplex_trio.protocol.duplex import (
     InputImagePart,
     InputTextPart,
     Item,
+    ItemReference,
     MessageItem,
     PlaybackAcknowledged,
     PlaybackRecord,
@@ -31,6 +34,7 @@ from duplex_trio.protocol.duplex import (
 )
 from duplex_trio.session.state.conversation import ROOT, ConversationEntry, item_text
 from duplex_trio.session.state.engine_session import DuplexEngineSession
+from duplex_trio.session.state.images import check_images
 from duplex_trio.session.state.response import Response
 
 _ITEM_PREFIX = "item_"
@@ -43,8 +47,9 @@ def create_item(session: DuplexEngineSession, command: CreateItem) -> list[Duple
     """Put a client's item into the conversation.
 
     Raises:
-        RealtimeError: `unsupported` (images), `invalid_function_call_output`,
-            `item_create_duplicate_item_id`, `item_not_found` (unknown `previous_item_id`).
+        RealtimeError: `unsupported` or `invalid_image` (images), `invalid_function_call_output`,
+            `item_create_duplicate_item_id`, `item_not_found` (unknown `previous_item_id`),
+            `input_backpressure`.
     """
     item = command.item
     if not item.id:
@@ -204,14 +209,14 @@ def refuse_unsupported(session: DuplexEngineSession, item: Item) -> None:
     """Refuse content that the model cannot take.
 
     Raises:
-        RealtimeError: `unsupported`, or `invalid_value` for a part with nothing in it; both name the part.
+        RealtimeError: `unsupported`, `invalid_image`, or `invalid_value` for a part with nothing in it, all of
+            which name the part; or `input_backpressure`.
     """
     if not isinstance(item, MessageItem):
         return
+    _check_pictures(session, item, "item", (entry.item for entry in session.conversation.entries()))
     text_beside = any(isinstance(part, InputTextPart) for part in item.content)
     for index, part in enumerate(item.content):
-        if isinstance(part, InputImagePart) and not session.capabilities.supports_image_input:
-            raise RealtimeError("unsupported", "the model takes no images", param=f"item.content[{index}]")
         if isinstance(part, InputAudioPart) and not part.audio and part.transcript is None:
             raise RealtimeError(
                 "invalid_value",
@@ -222,6 +227,24 @@ def refuse_unsupported(session: DuplexEngineSession, item: Item) -> None:
             raise RealtimeError(
                 "unsupported", "an item with text holds no audio beside it", param=f"item.content[{index}]"
             )
+
+
+def check_pictures_of_input(session: DuplexEngineSession, items: Sequence[Item | ItemReference]) -> None:
+    """Refuse pictures in the input of one response that the model cannot take.
+
+    Raises:
+        RealtimeError: `unsupported` or `invalid_image`, naming the part; or `input_backpressure`.
+    """
+    for index, item in enumerate(items):
+        if isinstance(item, MessageItem):
+            _check_pictures(session, item, f"response.input[{index}]", ())
+
+
+def _check_pictures(session: DuplexEngineSession, item: MessageItem, at: str, held: Iterable[Item]) -> None:
+    for index, part in enumerate(item.content):
+        if isinstance(part, InputImagePart) and not session.capabilities.supports_image_input:
+            raise RealtimeError("unsupported", "the model takes no images", param=f"{at}.content[{index}]")
+    check_images(item, held, at)
 
 
 def check_call_output(session: DuplexEngineSession, item: FunctionCallOutputItem) -> None:

@@ -115,7 +115,7 @@ def test_a_refused_item_names_its_fault_and_changes_nothing(
 def test_a_model_that_sees_takes_images(make_session: Any) -> None:
     """The refusal follows the capability."""
     session = make_session(capabilities=DuplexCapabilities(supports_image_input=True))
-    image = MessageItem(role="user", content=(InputImagePart("data:image/png;base64,AA"),))
+    image = MessageItem(role="user", content=(InputImagePart("data:image/png;base64,iVBORw0KGgo="),))
     assert len(create_item(session, CreateItem(item=image))) == 3
 
 

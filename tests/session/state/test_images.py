@@ -1,0 +1,82 @@
+"""Pictures in items: what is one, how many a conversation holds, and what the model is told of them."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from duplex_trio.protocol.duplex import (
+    InputImagePart,
+    InputTextPart,
+    ItemReference,
+    MessageItem,
+    RealtimeError,
+)
+from duplex_trio.session.state.conversation import Conversation, ConversationEntry, item_text
+from duplex_trio.session.state.images import IMAGE_CHARS_MAX, IMAGES_MAX, check_images, images_of
+
+PNG = "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n rest").decode()
+JPEG = "data:image/jpeg;base64," + base64.b64encode(b"\xff\xd8 rest").decode()
+
+
+def shown(*urls: str, text: str | None = None, item_id: str = "") -> MessageItem:
+    parts = (InputTextPart(text),) if text is not None else ()
+    return MessageItem(id=item_id, role="user", content=(*parts, *map(InputImagePart, urls)))
+
+
+def refusal(item: MessageItem, *held: MessageItem) -> tuple[str, str | None]:
+    with pytest.raises(RealtimeError) as caught:
+        check_images(item, held)
+    return caught.value.code, caught.value.param
+
+
+@pytest.mark.parametrize("url", [PNG, JPEG])
+def test_a_picture_is_taken(url: str) -> None:
+    """PNG and JPEG, beside text or alone."""
+    check_images(shown(url), ())
+    check_images(shown(url, text="what is it?"), ())
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://example.org/a.png",
+        "data:image/gif;base64,R0lGODlh",
+        "data:image/png;base64,****",
+        "data:image/png;base64,",
+        PNG.replace("image/png", "image/jpeg"),
+        PNG + "=",
+    ],
+)
+def test_what_is_none_is_refused_by_its_part(url: str) -> None:
+    """Another place, another kind, no base64, or another picture than it says."""
+    assert refusal(shown(url, text="what is it?")) == ("invalid_image", "item.content[1].image_url")
+
+
+def test_a_conversation_holds_so_many() -> None:
+    """Of all its items together."""
+    held = [shown(PNG, JPEG)] * 3
+    check_images(shown(*[PNG] * (IMAGES_MAX - 6)), held)
+    assert refusal(shown(*[PNG] * (IMAGES_MAX - 5)), *held) == ("input_backpressure", "item.content")
+
+
+def test_and_so_much() -> None:
+    """By the characters of their URLs; an item without pictures is always taken."""
+    data = base64.b64encode(b"\xff\xd8" + bytes(IMAGE_CHARS_MAX // 2 * 3 // 4)).decode()
+    big = shown("data:image/jpeg;base64," + data)
+    check_images(big, ())
+    assert refusal(big, big) == ("input_backpressure", "item.content")
+    check_images(shown(text="hello"), [big, big])
+
+
+def test_the_model_is_told_of_them() -> None:
+    """With the words beside them, also where there are none, and when a client refers to the item."""
+    conversation = Conversation()
+    for item in (shown(PNG, item_id="i0"), shown(JPEG, text="and this?", item_id="i1")):
+        conversation.insert(ConversationEntry(item, item_text(item)))
+    told = [(message.content, message.images) for message in conversation.messages()]
+    assert told == [("", (PNG,)), ("and this?", (JPEG,))]
+    given = conversation.messages_of([ItemReference(id="i0"), shown(JPEG)])
+    assert [message.images for message in given] == [(PNG,), (JPEG,)]
+    assert images_of(shown(text="hello")) == ()
