@@ -16,7 +16,7 @@ from attrs import frozen
 from duplex_trio.benchmarks.caller import DETECTED, Caller, call, sound
 from duplex_trio.benchmarks.figures import Spread, spread
 from duplex_trio.benchmarks.pipeline import BURST, STICK, TALK, BenchPipeline
-from duplex_trio.entrypoints.duplex_omni import DuplexOmni
+from duplex_trio.entrypoints.duplex_omni import DuplexOmni, DuplexSessionHandle
 from duplex_trio.protocol.duplex import BargeIn
 
 _SPEAK_S = 0.03
@@ -38,12 +38,17 @@ class Cancel:
         terminal_us: from the command to `response.done` in the hands of the client's side.
         arrival_us: from when the command arrived to the end of the epoch, where it had to wait for its turn.
         stale_deltas: pieces of the old answer's sound that were sent after the command.
+        silence_us: as the server says, from the command to the last old sound that it handed over; 0 when none was.
+        abort_us: as the server says, from the command to the release of the stage requests; None where there were none,
+            or they were not released in time.
     """
 
     decide_us: float
     terminal_us: float
     arrival_us: float | None
     stale_deltas: int
+    silence_us: float | None
+    abort_us: float | None
 
 
 @frozen(kw_only=True)
@@ -67,6 +72,16 @@ class BargeIns:
     def arrival_us(self) -> Spread | None:
         """From the command's arrival to the end of the epoch; None where it did not have to wait."""
         return spread([cancel.arrival_us for cancel in self.cancels if cancel.arrival_us is not None])
+
+    @property
+    def silence_us(self) -> Spread | None:
+        """From the command to silence."""
+        return spread([cancel.silence_us for cancel in self.cancels if cancel.silence_us is not None])
+
+    @property
+    def abort_us(self) -> Spread | None:
+        """From the command to the release of the stages."""
+        return spread([cancel.abort_us for cancel in self.cancels if cancel.abort_us is not None])
 
     @property
     def stale_deltas_max(self) -> int:
@@ -190,20 +205,39 @@ async def barge_in(caller: Caller, *, arrived_ns: int | None = None) -> Cancel:
         BargeInError: the answer was over, or goes on.
     """
     handle, heard = caller.handle, caller.heard
-    epochs, deltas = handle.counters.barge_ins, heard.deltas_total
+    counters = handle.counters
+    epochs, deltas = counters.barge_ins, heard.deltas_total
+    before = _readings(handle)
     received_ns = perf_counter_ns()
     handle.submit(BargeIn())
     decided_ns = perf_counter_ns()
-    if handle.counters.barge_ins != epochs + 1 or heard.over:
+    if counters.barge_ins != epochs + 1 or heard.over:
         raise BargeInError("there was nothing to interrupt, or it was not interrupted")
     await heard.wait(lambda: heard.over)
     if heard.status != "cancelled":
         raise BargeInError(f"the answer ended as {heard.status}")
     terminal_ns = heard.done_ns
     await trio.sleep(_AFTER_S)
+    silence_us, abort_us = map(_one_us, before, _readings(handle))
     return Cancel(
         decide_us=(decided_ns - received_ns) / 1000,
         terminal_us=(terminal_ns - received_ns) / 1000,
         arrival_us=None if arrived_ns is None else (decided_ns - arrived_ns) / 1000,
         stale_deltas=heard.deltas_total - deltas,
+        silence_us=silence_us,
+        abort_us=abort_us,
     )
+
+
+_Readings = tuple[int, float]
+"""How many there are, and their sum in milliseconds."""
+
+
+def _readings(handle: DuplexSessionHandle) -> tuple[_Readings, _Readings]:
+    silence, abort = handle.counters.barge_in_silence_ms, handle.counters.barge_in_abort_ms
+    return (silence.count, silence.total), (abort.count, abort.total)
+
+
+def _one_us(before: _Readings, after: _Readings) -> float | None:
+    """The one reading that came in between, in microseconds."""
+    return (after[1] - before[1]) * 1000 if after[0] == before[0] + 1 else None

@@ -13,20 +13,39 @@ from duplex_trio.benchmarks.figures import Machine, Spread
 from duplex_trio.benchmarks.memory import Memory
 from duplex_trio.benchmarks.settings import EngineBenchSettings
 from duplex_trio.benchmarks.talking import Talking
+from duplex_trio.benchmarks.units import Units
 
 
 @frozen(kw_only=True)
 class Leaks:
-    """What was left when every session was closed: slots, requests, and requests by stage. All must be 0."""
+    """What was left when every session was closed. All must be 0.
+
+    Attributes:
+        sessions: slots that were not given back.
+        live_requests: requests whose stages have not let go of them.
+        leaked_requests: requests that were live when their session had ended.
+        stage_requests: requests by stage.
+    """
 
     sessions: int
     live_requests: int
+    leaked_requests: int
     stage_requests: Mapping[str, int]
+
+    def and_those_of(self, other: Leaks) -> Leaks:
+        """What was left of this engine and of another one."""
+        return Leaks(
+            sessions=self.sessions + other.sessions,
+            live_requests=self.live_requests + other.live_requests,
+            leaked_requests=self.leaked_requests + other.leaked_requests,
+            stage_requests={**self.stage_requests, **other.stage_requests},
+        )
 
     @property
     def total(self) -> int:
         """Everything that was left."""
-        return self.sessions + self.live_requests + sum(self.stage_requests.values())
+        counted = (self.sessions, self.live_requests, self.leaked_requests, *self.stage_requests.values())
+        return sum(counted)
 
 
 @frozen(kw_only=True)
@@ -39,6 +58,7 @@ class EngineReport:
     appends: tuple[AppendCost, ...]
     barge_ins: tuple[BargeIns, ...]
     talking: tuple[Talking, ...]
+    units: tuple[Units, ...]
     leaks: Leaks
 
     def to_json(self) -> dict[str, Any]:
@@ -58,6 +78,7 @@ class EngineReport:
             "appends": [_cost(cost) for cost in self.appends],
             "barge_ins": [_barge_ins(measured) for measured in self.barge_ins],
             "talking": [_talking(measured) for measured in self.talking],
+            "units": [asdict(measured) for measured in self.units],
             "leaks": {**asdict(self.leaks), "total": self.leaks.total},
         }
 
@@ -77,6 +98,8 @@ def _barge_ins(measured: BargeIns) -> dict[str, Any]:
         "decide_us": _spread(measured.decide_us),
         "terminal_us": _spread(measured.terminal_us),
         "arrival_us": _spread(measured.arrival_us),
+        "silence_us": _spread(measured.silence_us),
+        "abort_us": _spread(measured.abort_us),
         "stale_deltas_max": measured.stale_deltas_max,
     }
 

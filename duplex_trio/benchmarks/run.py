@@ -1,7 +1,7 @@
 """The task tree of a benchmark.
 
 bench
-|- omni                     the engine with the scripted model
+|- omni                     the engine with a scripted model: one after the other two of them
 `- measurements             in turn
    `- talk[n]  x N          sessions that talk meanwhile, for some of them
 """
@@ -31,7 +31,9 @@ from duplex_trio.benchmarks.pipeline import BenchPipeline
 from duplex_trio.benchmarks.report import EngineReport, Leaks
 from duplex_trio.benchmarks.settings import EngineBenchSettings
 from duplex_trio.benchmarks.talking import Talking, measure_talking, stagger_s, talk
+from duplex_trio.benchmarks.units import measure_units
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni
+from duplex_trio.models.scripted.lockstep import LockstepPipeline
 
 T = TypeVar("T")
 Tell = Callable[[str], None]
@@ -61,6 +63,14 @@ async def bench_engine(settings: EngineBenchSettings, *, tell: Tell) -> EngineRe
             nursery.cancel_scope.cancel()
     finally:
         pipeline.close()
+    lockstep = DuplexOmni(LockstepPipeline(), max_sessions=sessions_max, warm_up=False)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(lockstep.run)
+        units = [
+            await measure_units(lockstep, count, settings.seconds / 2, tell) for count in settings.sessions
+        ]
+        leaks = leaks.and_those_of(_leaks(lockstep))
+        nursery.cancel_scope.cancel()
     return EngineReport(
         machine=this_machine(),
         settings=settings,
@@ -68,6 +78,7 @@ async def bench_engine(settings: EngineBenchSettings, *, tell: Tell) -> EngineRe
         appends=tuple(appends),
         barge_ins=tuple(barge_ins),
         talking=tuple(talking),
+        units=tuple(units),
         leaks=leaks,
     )
 
@@ -118,5 +129,6 @@ def _leaks(omni: DuplexOmni) -> Leaks:
     return Leaks(
         sessions=statistics.sessions,
         live_requests=statistics.live_requests,
+        leaked_requests=omni.duplex_engine.metrics.totals().leaked_requests,
         stage_requests={stage.name: stage.live_requests for stage in statistics.stages},
     )

@@ -30,11 +30,12 @@ def _parts(report: EngineReport) -> Iterator[Table | str]:
     yield _appends(report)
     yield _barge_ins(report)
     yield _talking(report)
+    yield _units(report)
     yield _memory(report)
     left = ", ".join(f"{name} {count}" for name, count in report.leaks.stage_requests.items())
     yield (
-        f"Left behind: {report.leaks.sessions} sessions, {report.leaks.live_requests} requests;"
-        f" on stages: {left}"
+        f"Left behind: {report.leaks.sessions} sessions, {report.leaks.live_requests} requests"
+        f" ({report.leaks.leaked_requests} that outlived their session); on stages: {left}"
     )
 
 
@@ -76,6 +77,8 @@ def _barge_ins(report: EngineReport) -> Table:
         "arrival to epoch",
         "to terminal",
         "p99 / idle",
+        "to silence",
+        "to release",
         "stale deltas",
     )
     idle = report.barge_ins[0].terminal_us if report.barge_ins else None
@@ -86,6 +89,8 @@ def _barge_ins(report: EngineReport) -> Table:
             _three(measured.arrival_us),
             _three(measured.terminal_us),
             _ratio(measured.terminal_us, idle),
+            _three(measured.silence_us),
+            _three(measured.abort_us),
             f"<= {measured.stale_deltas_max}",
         )
     return table
@@ -112,6 +117,26 @@ def _talking(report: EngineReport) -> Table:
             _three(waits),
             _NONE if ratio is None else f"{ratio:.2f}x",
             str(waits.count if waits is not None else 0),
+            f"{measured.cpu_share:.0%}",
+        )
+    return table
+
+
+def _units(report: EngineReport) -> Table:
+    table = _table(
+        "Frames of 80 ms in lockstep, in real time",
+        "sessions",
+        "frames",
+        "late answers",
+        "wait, ms: mean / p99",
+        "CPU",
+    )
+    for measured in report.units:
+        table.add_row(
+            str(measured.sessions),
+            str(measured.units),
+            str(measured.misses),
+            f"{measured.latency_ms:.1f} / <= {measured.latency_p99_ms:g}",
             f"{measured.cpu_share:.0%}",
         )
     return table

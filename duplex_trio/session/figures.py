@@ -13,7 +13,7 @@ import trio
 
 from duplex_trio.session.counters import SessionCounters
 from duplex_trio.session.state.egress_queue import MediaEntry
-from duplex_trio.session.state.interruption import InterruptionLedger
+from duplex_trio.session.state.interruption import Interruption, InterruptionLedger
 from duplex_trio.session.state.response import Response
 from duplex_trio.session.state.unit_clock import UnitAnswered
 
@@ -71,19 +71,24 @@ class SessionFigures:
         counters = self.counters
         decided = counters.barge_in_decide_speech_ms if by_speech else counters.barge_in_decide_ms
         decided.observe(made.decide_ms)
-        self._settle()
+        self._note_silence([made] if made.silence_ms is not None else [])
+        self._tell_settled()
 
     def request_released(self, request_id: str) -> None:
         """The stages have let go of a request."""
-        self._interruptions.released(request_id, trio.current_time())
-        self._settle()
+        for one in self._interruptions.released(request_id, trio.current_time()):
+            assert one.abort_ms is not None
+            self.counters.barge_in_abort_ms.observe(one.abort_ms)
+        self._tell_settled()
 
-    def _settle(self) -> None:
-        for one in self._interruptions.take_settled():
+    def _note_silence(self, silent: Iterable[Interruption]) -> None:
+        for one in silent:
             assert one.silence_ms is not None
             self.counters.barge_in_silence_ms.observe(one.silence_ms)
-            if one.abort_ms is not None:
-                self.counters.barge_in_abort_ms.observe(one.abort_ms)
+
+    def _tell_settled(self) -> None:
+        for one in self._interruptions.take_settled():
+            assert one.silence_ms is not None
             self._log.info(
                 "barge_in.settled",
                 epoch=one.epoch,
@@ -99,8 +104,8 @@ class SessionFigures:
         """Media was handed to the socket."""
         now_s = trio.current_time()
         self.counters.egress_queue_age_ms.observe((now_s - entry.queued_s) * 1000)
-        self._interruptions.sound_written(entry.epoch, now_s)
-        self._settle()
+        self._note_silence(self._interruptions.sound_written(entry.epoch, now_s))
+        self._tell_settled()
 
     def media_stale(self, entry: MediaEntry) -> None:
         """Media came when its epoch was over."""

@@ -30,7 +30,8 @@ def test_a_quick_run_measures_everything(tmp_path: Path) -> None:
     assert report["leaks"] == {
         "sessions": 0,
         "live_requests": 0,
-        "stage_requests": {"asr": 0, "llm": 0, "tts": 0, "vad": 0},
+        "leaked_requests": 0,
+        "stage_requests": {"asr": 0, "llm": 0, "tts": 0, "vad": 0, "lockstep": 0},
         "total": 0,
     }
     assert report["machine"]["cpus"] >= 1
@@ -38,13 +39,22 @@ def test_a_quick_run_measures_everything(tmp_path: Path) -> None:
     _check_appends(report["appends"], report["settings"])
     _check_barge_ins(report["barge_ins"], report["settings"])
     _check_talking(report["talking"], report["settings"])
+    _check_units(report["units"], report["settings"])
     memory = report["memory"]
     assert memory["before_bytes"] < memory["listening_bytes"] < memory["active_bytes"]
     assert {"idle_session_bytes", "listening_session_bytes", "active_session_bytes"} < set(memory)
     assert {"growth_bytes", "growth_objects"} < set(memory)
 
-    for shown in ("Appends", "Barge-in", "Sessions talking", "Memory", "Left behind: 0 sessions", str(path)):
+    for shown in (
+        "Appends",
+        "Barge-in",
+        "Sessions talking",
+        "in lockstep",
+        "Memory",
+        "Left behind: 0 sessions",
+    ):
         assert shown in printed.stdout
+    assert str(path) in printed.stdout
     assert "barge-in, idle" in printed.stderr
 
 
@@ -85,7 +95,10 @@ def _check_barge_ins(measured: list[dict[str, Any]], settings: dict[str, Any]) -
             assert 0 < cancel["decide_us"] < cancel["terminal_us"]
             assert cancel["arrival_us"] is None or cancel["arrival_us"] >= cancel["decide_us"]
             assert cancel["stale_deltas"] <= 1, "media of the old epoch was sent after the barge-in"
-        for name in ("decide_us", "terminal_us"):
+            assert cancel["silence_us"] is not None, "the server does not say when it was silent"
+        # A stage that is stuck has not let go of the request when its figures are read.
+        assert (load["abort_us"] is None) == load["load"].startswith("a submit stuck")
+        for name in ("decide_us", "terminal_us", "silence_us"):
             assert isinstance(load[name], dict)
             assert set(load[name]) == _SPREAD
     assert [load["load"] for load in measured if load["arrival_us"] is not None] == [
@@ -103,6 +116,14 @@ def _check_talking(measured: list[dict[str, Any]], settings: dict[str, Any]) -> 
         assert set(loop["lateness"]) == _SPREAD
     assert measured[1]["first_audio_ms"], "nobody was answered"
     assert measured[1]["first_audio_over_parts"] is not None
+
+
+def _check_units(measured: list[dict[str, Any]], settings: dict[str, Any]) -> None:
+    assert [run["sessions"] for run in measured] == settings["sessions"]
+    for run in measured:
+        assert run["units"] >= 4 * run["sessions"]
+        assert run["misses"] <= run["units"]
+        assert run["latency_ms"] > 0
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from duplex_trio.benchmarks.appends import AppendCost
 from duplex_trio.benchmarks.barge_in import BargeIns, Cancel
 from duplex_trio.benchmarks.figures import Spread, cpu_s, resident_bytes, spread, this_machine
 from duplex_trio.benchmarks.memory import Memory
+from duplex_trio.benchmarks.report import Leaks
 from duplex_trio.benchmarks.talking import Talking
 
 
@@ -35,12 +36,31 @@ def test_the_cost_of_appends_is_shown_in_three_ways() -> None:
 
 def test_only_commands_that_had_to_wait_have_an_arrival() -> None:
     def cancel(arrival_us: float | None, stale_deltas: int) -> Cancel:
-        return Cancel(decide_us=1, terminal_us=2, arrival_us=arrival_us, stale_deltas=stale_deltas)
+        return Cancel(
+            decide_us=1,
+            terminal_us=2,
+            arrival_us=arrival_us,
+            stale_deltas=stale_deltas,
+            silence_us=0,
+            abort_us=arrival_us,
+        )
 
     waited = BargeIns(load="much", cancels=(cancel(5, 0), cancel(7, 3)))
     assert waited.arrival_us == Spread(count=2, mean=6, p50=5, p99=7, max=7)
     assert waited.stale_deltas_max == 3
-    assert BargeIns(load="idle", cancels=(cancel(None, 0),)).arrival_us is None
+    assert waited.silence_us == Spread(count=2, mean=0, p50=0, p99=0, max=0)
+    assert waited.abort_us == waited.arrival_us
+    idle = BargeIns(load="idle", cancels=(cancel(None, 0),))
+    assert (idle.arrival_us, idle.abort_us) == (None, None)
+
+
+def test_what_two_engines_left_is_added_up() -> None:
+    one = Leaks(sessions=1, live_requests=2, leaked_requests=4, stage_requests={"asr": 8})
+    two = Leaks(sessions=0, live_requests=0, leaked_requests=0, stage_requests={"lockstep": 16})
+    assert one.and_those_of(two) == Leaks(
+        sessions=1, live_requests=2, leaked_requests=4, stage_requests={"asr": 8, "lockstep": 16}
+    )
+    assert one.and_those_of(two).total == 31
 
 
 def test_memory_is_per_session() -> None:

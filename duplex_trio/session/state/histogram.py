@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from math import inf
 
 from attrs import define, field
 
@@ -41,6 +42,24 @@ class Histogram:
             self.counts = [0] * (len(self.bounds) + 1)
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
+
+    def quantile(self, share: float) -> float | None:
+        """The bound up to which that share of the readings lies; infinity beyond all bounds, None without readings."""
+        wanted, so_far = share * self.count, 0
+        for bound, count in zip((*self.bounds, inf), self.counts, strict=False):
+            so_far += count
+            if so_far and so_far >= wanted:
+                return bound
+        return None
+
+    def since(self, earlier: Histogram) -> Histogram:
+        """The readings that came after an earlier state of this histogram."""
+        made = Histogram(self.bounds)
+        if self.counts:
+            before = earlier.counts or [0] * len(self.counts)
+            made.counts = [now - then for now, then in zip(self.counts, before, strict=True)]
+            made.total = self.total - earlier.total
+        return made
 
     def add(self, other: Histogram) -> None:
         """Take all readings of another histogram with the same bounds."""

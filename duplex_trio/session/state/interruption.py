@@ -78,19 +78,21 @@ class InterruptionLedger:
         self._open.append(made)
         return made
 
-    def sound_written(self, epoch: int, now_s: float) -> None:
-        """Sound of an epoch was handed to the socket."""
-        for one in self._open:
-            if epoch < one.epoch:
-                one.silence_ms = (now_s - one.received_s) * 1000
+    def sound_written(self, epoch: int, now_s: float) -> list[Interruption]:
+        """Sound of an epoch was handed to the socket; returns those that fell silent with that."""
+        silent = [one for one in self._open if epoch < one.epoch and one.silence_ms is None]
+        for one in silent:
+            one.silence_ms = (now_s - one.received_s) * 1000
+        return silent
 
-    def released(self, request_id: str, now_s: float) -> None:
-        """The stages have let go of a request."""
-        for one in self._open:
-            if request_id in one.releasing:
-                one.releasing.remove(request_id)
-                if not one.releasing:
-                    one.abort_ms = (now_s - one.received_s) * 1000
+    def released(self, request_id: str, now_s: float) -> list[Interruption]:
+        """The stages have let go of a request; returns those of which it was the last one."""
+        waited = [one for one in self._open if request_id in one.releasing]
+        for one in waited:
+            one.releasing.remove(request_id)
+            if not one.releasing:
+                one.abort_ms = (now_s - one.received_s) * 1000
+        return [one for one in waited if not one.releasing]
 
     def take_settled(self) -> list[Interruption]:
         """Those that have taken hold everywhere, each once."""

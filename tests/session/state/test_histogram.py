@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from math import inf
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,6 +34,24 @@ def test_without_readings_nothing_is_kept() -> None:
     assert (made.counts, made.count, made.mean) == ([], 0, None)
     made.add(Histogram(BOUNDS))
     assert made.counts == []
+
+
+@pytest.mark.parametrize(
+    ("share", "bound"),
+    [(0.0, 1.0), (0.33, 1.0), (0.5, 2.0), (0.51, 5.0), (0.83, 5.0), (0.84, inf), (1.0, inf)],
+)
+def test_a_share_of_the_readings_lies_below_a_bound(share: float, bound: float) -> None:
+    """As finely as the bounds are."""
+    assert histogram([0, 1, 2, 3, 5, 6]).quantile(share) == bound
+    assert Histogram(BOUNDS).quantile(share) is None
+
+
+@given(READINGS, READINGS)
+def test_what_came_since_is_what_was_added(earlier: list[int], later: list[int]) -> None:
+    """The difference of two states of one histogram."""
+    since = histogram(earlier + later).since(histogram(earlier))
+    assert (since.count, since.total) == (len(later), sum(later))
+    assert since.quantile(1.0) == histogram(later).quantile(1.0)
 
 
 @given(READINGS, READINGS)

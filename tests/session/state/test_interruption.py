@@ -33,9 +33,9 @@ def test_it_is_silent_when_the_sound_in_flight_was_written() -> None:
     """Sound of the new epoch says nothing about that."""
     ledger = InterruptionLedger()
     made = begin(ledger, writing=True)
-    ledger.sound_written(1, 10.1)
+    assert ledger.sound_written(1, 10.1) == []
     assert ledger.take_settled() == []
-    ledger.sound_written(0, 10.25)
+    assert ledger.sound_written(0, 10.25) == [made]
     assert ledger.take_settled() == [made]
     assert made.silence_ms == 250.0
 
@@ -45,9 +45,9 @@ def test_it_is_released_with_the_last_request() -> None:
     ledger = InterruptionLedger()
     made = begin(ledger, requests=("a", "b"))
     for request_id, now_s in (("x", 10.1), ("b", 10.2), ("b", 10.3)):
-        ledger.released(request_id, now_s)
+        assert ledger.released(request_id, now_s) == []
         assert ledger.take_settled() == []
-    ledger.released("a", 10.5)
+    assert ledger.released("a", 10.5) == [made]
     assert ledger.take_settled() == [made]
     assert made.abort_ms == 500.0
 
@@ -56,11 +56,12 @@ def test_cancellations_one_after_another_wait_each_for_their_own() -> None:
     """A slow release of the first holds up neither the figures of the second nor the other way round."""
     ledger = InterruptionLedger()
     first = begin(ledger, requests=("a",), writing=True)
-    second = begin(ledger, epoch=2, received_s=11.0, now_s=11.0, requests=("b",), by_speech=True)
-    ledger.sound_written(0, 11.5)
-    ledger.released("b", 12.0)
+    second = begin(ledger, epoch=2, received_s=11.0, now_s=11.0, requests=("b",), writing=True)
+    assert ledger.sound_written(0, 11.5) == [first, second]
+    assert ledger.sound_written(0, 11.9) == []
+    assert ledger.released("b", 12.0) == [second]
     assert ledger.take_settled() == [second]
     assert (second.abort_ms, second.silence_ms) == (1000.0, 500.0)
-    ledger.released("a", 13.0)
+    assert ledger.released("a", 13.0) == [first]
     assert ledger.take_settled() == [first]
     assert (first.abort_ms, first.silence_ms) == (3000.0, 1500.0)
