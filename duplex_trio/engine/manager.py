@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -36,8 +36,8 @@ OPEN_ABANDONED = "open_abandoned"
 
 
 def new_id(prefix: str) -> str:
-    """A fresh id: the prefix and 32 hex digits."""
-    return prefix + uuid.uuid4().hex
+    """A fresh id that nobody can guess: the prefix and 32 hex digits."""
+    return prefix + secrets.token_hex(16)
 
 
 @define(eq=False)

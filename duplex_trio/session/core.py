@@ -219,11 +219,11 @@ class SessionCore:
             if not taken:
                 self.asked -= work.asks
 
-    def touch(self) -> None:
-        """Something happened that keeps the session alive."""
+    def touch(self, at_s: float | None = None) -> None:
+        """Something happened that keeps the session alive, now or a moment ago."""
         lease = self.state.lease
         if lease.terminal_reason is None:
-            lease.touch(self.now_s)
+            lease.touch(self.now_s if at_s is None else at_s)
             self.reset_lease_deadline()
 
     def reset_lease_deadline(self) -> None:

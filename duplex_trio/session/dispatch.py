@@ -63,11 +63,11 @@ class SessionDispatch:
         """Take a command. Never blocks and never raises: a refusal reaches the client as an `error` event."""
         core = self._core
         core.command_seq += 1
-        core.figures.received_s = core.now_s
+        received_s = core.figures.received_s = core.now_s
         try:
             if core.closing:
                 raise RealtimeError("session_closed", "the session is closing")
-            self._take(command, core.command_seq)
+            self._take(command, core.command_seq, received_s)
         except RealtimeError as error:
             core.refuse(error, command.event_id)
         except Exception:
@@ -77,7 +77,7 @@ class SessionDispatch:
         finally:
             core.figures.received_s = None
 
-    def _take(self, command: DuplexCommand, seq: int) -> None:
+    def _take(self, command: DuplexCommand, seq: int, received_s: float) -> None:
         self._refuse_what_the_model_cannot(command)
         control = self._control
         if isinstance(command, SignalTurn):
@@ -85,7 +85,7 @@ class SessionDispatch:
             command = resolve_signal(command)
         match command:
             case AppendAudio():
-                self._ingress.append(command)
+                self._ingress.append(command, received_s)
             case CancelResponse():
                 control.cancel_response(command, seq)
             case BargeIn() | CancelInput():

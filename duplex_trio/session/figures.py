@@ -18,7 +18,7 @@ from duplex_trio.session.state.response import Response
 from duplex_trio.session.state.unit_clock import UnitAnswered
 
 DECODES_PER_SAMPLE = 16
-"""Appends of which one is timed: two looks at the clock cost a tenth of a short one."""
+"""Commands of which one is timed if it is an append: two looks at the clock are a tenth of what a short one costs."""
 
 
 class SessionFigures:

@@ -38,8 +38,8 @@ class SessionIngress:
         self._overlap = overlap
         self._decoder: AudioInputDecoder | None = None
 
-    def append(self, command: AppendAudio) -> None:
-        """Take one append: decode, resample, judge, store.
+    def append(self, command: AppendAudio, received_s: float) -> None:
+        """Take one append that came at `received_s`: decode, resample, judge, store.
 
         Raises:
             RealtimeError: `invalid_input_modality`, `unsupported_audio_format`, `bad_audio` or
@@ -54,7 +54,8 @@ class SessionIngress:
         decoder = self._decoder_for(command)
         samples = decoder.samples_of(len(command.audio))
         self._require_room(samples, frames)
-        pcm = self._decode(decoder, command.audio)
+        timed = core.command_seq % DECODES_PER_SAMPLE == 0
+        pcm = self._timed(decoder, command.audio) if timed else decoder.feed(command.audio)
         # Nothing is refused from here on, and nothing was changed before.
         self._decoder = decoder
         hints = command.hints
@@ -65,14 +66,12 @@ class SessionIngress:
         state.frames.put(frames)
         if core.units is not None:
             core.units.line.feed(pcm, force_listen=hints.force_listen)
-        state.timeline.append(pcm, core.now_s)
-        core.touch()
+        state.timeline.append(pcm, received_s)
+        core.touch(received_s)
         self._detector.heard()
 
-    def _decode(self, decoder: AudioInputDecoder, audio: bytes) -> Pcm:
+    def _timed(self, decoder: AudioInputDecoder, audio: bytes) -> Pcm:
         core = self._core
-        if core.command_seq % DECODES_PER_SAMPLE:
-            return decoder.feed(audio)
         begin_s = core.now_s
         pcm = decoder.feed(audio)
         core.counters.decode_ms.observe((core.now_s - begin_s) * 1000)
