@@ -23,6 +23,7 @@ from duplex_trio.models.scripted.lockstep import LockstepPipeline
 from duplex_trio.models.scripted.native import NativePipeline
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script
+from duplex_trio.models.scripted.turns import TurnsPipeline
 from duplex_trio.plugin.pipeline import Pipeline
 from duplex_trio.protocol.duplex import (
     AckPlayback,
@@ -66,6 +67,7 @@ from duplex_trio.testing.program import (
     Leave,
     Program,
     Retrieve,
+    Return,
     Send,
     Slow,
     Stall,
@@ -108,6 +110,16 @@ PATCHES: list[dict[str, Any]] = [
     {"modalities": ["text"]},
     {"voice": "another"},
     {"initial_user_text": "good morning"},
+]
+HINTS: list[dict[str, Any]] = [
+    {"overlap_action": "barge_in"},
+    {"overlap_action": "listen"},
+    {"overlap_action": "drop"},
+    {"force_barge_in": True},
+    {"force_listen": True},
+    {"is_speech": False},
+    {"transcript": "yes"},
+    {"transcript": "stop that", "is_speech": True, "duration_ms": 2000.0},
 ]
 OPTIONS = [
     ResponseCreateOptions(),
@@ -189,6 +201,7 @@ WEIGHTED: list[tuple[int, st.SearchStrategy[Step]]] = [
     (6, st.builds(Wait, SECONDS)),
     (3, st.builds(Talk, st.sampled_from([0.1, 0.4, 1.0]), st.booleans())),
     (3, st.builds(Append, MILLISECONDS, st.booleans())),
+    (2, st.builds(Append, MILLISECONDS, st.booleans(), st.sampled_from(HINTS))),
     (6, st.builds(Send, COMMANDS)),
     (2, st.builds(Ack, BACK, POSITIONS_MS)),
     (1, st.builds(Truncate, PLACE, POSITIONS_MS)),
@@ -198,6 +211,7 @@ WEIGHTED: list[tuple[int, st.SearchStrategy[Step]]] = [
     (1, st.builds(Flush, BACK)),
     (1, TROUBLE),
     (1, st.sampled_from([Unstick(), Heal()])),
+    (2, st.sampled_from([Leave(), Return(), Return(), Return(), Break(), Stall()])),
 ]
 STEPS = st.sampled_from([kind for weight, kind in WEIGHTED for _ in range(weight)]).flatmap(lambda kind: kind)
 ENDS: list[Step | None] = [Stall(), Break(), Leave(), Close(), Send(CloseSession())]
@@ -268,6 +282,9 @@ SHAPES: dict[str, Shape] = {
         {"turn_detection": {"type": "server_vad"}},
     ),
     "lockstep": Shape(LockstepPipeline, answers_at_once),
+    "turns": Shape(
+        lambda: TurnsPipeline(script=Script(replies={"tell me everything": ANSWER * 4})), answers_in_writing
+    ),
 }
 
 

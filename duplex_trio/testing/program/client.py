@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import trio
-from attrs import frozen
+from attrs import field, frozen
 
 from duplex_trio.protocol.duplex import (
     AckPlayback,
@@ -33,14 +36,15 @@ class Send(Step):
 
 @frozen
 class Append(Step):
-    """Sound comes, all in one message."""
+    """Sound comes, all in one message, and perhaps what the client says about it."""
 
     milliseconds: int
     loud: bool
+    hints: Mapping[str, Any] = field(factory=dict)
 
     async def play(self, scene: Scene) -> None:
         """Append it."""
-        scene.talker.append(self.milliseconds, loud=self.loud)
+        scene.talker.append(self.milliseconds, loud=self.loud, **self.hints)
 
 
 @frozen

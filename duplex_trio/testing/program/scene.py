@@ -11,7 +11,7 @@ from duplex_trio.entrypoints.duplex_omni import DuplexOmni
 from duplex_trio.testing.conformance.stuck import HeldInlineStage
 from duplex_trio.testing.conformance.wrapped import Doom
 from duplex_trio.testing.invariants import core_of
-from duplex_trio.testing.talker import Talker
+from duplex_trio.testing.returning import ReturningTalker
 
 
 @define(eq=False)
@@ -20,14 +20,14 @@ class Scene:
 
     Attributes:
         omni: the engine.
-        talker: the session and its client.
+        talker: the session and its client, which may lose its connection and come back.
         stages: what carries the runtimes; can be made slow and can be held.
         doom: makes the session's units fail.
         endings: reasons for which the session may end, by what has happened to it so far.
     """
 
     omni: DuplexOmni
-    talker: Talker
+    talker: ReturningTalker
     stages: Sequence[HeldInlineStage]
     doom: Doom
     endings: set[str] = field(factory=set)
@@ -36,6 +36,11 @@ class Scene:
     def open(self) -> bool:
         """Whether the session goes on."""
         return not core_of(self.talker.handle).closing
+
+    def gone(self) -> bool:
+        """Whether the client's connection does not work, as far as somebody who looks at it can tell."""
+        heard = self.talker.heard
+        return heard.broken or heard.stalled or not self.talker.handle.attached
 
     def response_id(self, back: int) -> str:
         """The id of a response, 0 being the latest; one that does not exist if there are fewer."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from attrs import frozen
 
+from duplex_trio.engine import JournalGapError
+from duplex_trio.protocol.duplex import RealtimeError
 from duplex_trio.testing.program.scene import Scene, Step
 
 
@@ -70,28 +72,49 @@ class Stall(Step):
     async def play(self, scene: Scene) -> None:
         """Let writes hang."""
         scene.talker.heard.stalled = True
-        scene.endings |= {"disconnect", "slow_reader"}
+        scene.endings |= {_end_of_absence(scene), "slow_reader"}
 
 
 @frozen
 class Break(Step):
-    """The client is gone, as whoever writes to it finds out."""
+    """The connection is gone, as whoever writes to it finds out."""
 
     async def play(self, scene: Scene) -> None:
         """Let writes fail."""
         scene.talker.heard.broken = True
-        scene.endings.add("disconnect")
+        scene.endings.add(_end_of_absence(scene))
 
 
 @frozen
 class Leave(Step):
-    """The client is gone, as its reader finds out at once."""
+    """The connection is gone, as whoever reads from it finds out at once."""
 
     async def play(self, scene: Scene) -> None:
         """Report it."""
-        scene.talker.heard.broken = True
-        scene.endings.add("disconnect")
-        scene.talker.handle.disconnected()
+        scene.endings.add(_end_of_absence(scene))
+        scene.talker.lose()
+
+
+@frozen
+class Return(Step):
+    """The client comes back over a new connection, also if the old one works."""
+
+    async def play(self, scene: Scene) -> None:
+        """Resume; a session that has ended meanwhile, or that cannot be resumed, refuses."""
+        resumable = scene.open and scene.talker.handle.resumable
+        refused: str | None = None
+        try:
+            scene.talker.resume()
+        except RealtimeError as error:
+            refused = error.code
+        except JournalGapError:
+            return
+        expected = (None,) if resumable else ("session_closed", "unsupported_session_resume")
+        assert refused in expected, f"a client that comes back is told {refused}"
+
+
+def _end_of_absence(scene: Scene) -> str:
+    return "disconnect_grace_expired" if scene.talker.handle.resumable else "disconnect"
 
 
 @frozen
