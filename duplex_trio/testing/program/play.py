@@ -87,7 +87,8 @@ async def play(
             if scene.open:
                 await trio.sleep(SETTLE_S)
             if scene.open:
-                check_settled(talker.handle)
+                if not scene.prompts:
+                    check_settled(talker.handle)
                 await answers(talker)
             await _end(scene)
     return talker.events

@@ -37,6 +37,12 @@ class Scene:
         """Whether the session goes on."""
         return not core_of(self.talker.handle).closing
 
+    @property
+    def prompts(self) -> bool:
+        """Whether the session prompts a silent user again and again, so that it never comes to rest."""
+        detection = core_of(self.talker.handle).state.config.turn_detection
+        return getattr(detection, "idle_timeout_ms", None) is not None
+
     def gone(self) -> bool:
         """Whether the client's connection does not work, as far as somebody who looks at it can tell."""
         heard = self.talker.heard
