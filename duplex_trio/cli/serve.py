@@ -20,6 +20,7 @@ from duplex_trio.cli.errors import CommandError
 from duplex_trio.cli.log import LEVELS, configure_logging
 from duplex_trio.deploy import DeployConfig
 from duplex_trio.entrypoints.duplex_omni import WarmUpError
+from duplex_trio.plugin.checks import PluginError
 from duplex_trio.serving.address import AddressUnavailableError, ServerAddress
 from duplex_trio.serving.auth import is_loopback
 from duplex_trio.serving.guards import GuardsUnavailableError
@@ -30,7 +31,7 @@ from duplex_trio.stages.run import StageLoadError
 log = structlog.get_logger("duplex_trio.serve")
 
 API_KEY_VARIABLE = "DUPLEX_TRIO_API_KEY"
-_EXPLAINED = (AddressUnavailableError, GuardsUnavailableError, StageLoadError, WarmUpError)
+_EXPLAINED = (AddressUnavailableError, GuardsUnavailableError, PluginError, StageLoadError, WarmUpError)
 
 
 def add_parser(subparsers: Any) -> None:

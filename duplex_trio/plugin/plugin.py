@@ -1,9 +1,9 @@
 """The model plugin: one object per engine that holds everything model-specific.
 
 The session calls a plugin to plan input and the orchestrator calls it on each stage output; both do so on the
-Trio thread, so hooks are synchronous, quick (under 1 ms) and free of side effects outside the request state
-they are given. An exception from a hook fails that request with `runtime_data_plane_stream_failed` and
-nothing else.
+Trio thread, so hooks are synchronous, quick (under 1 ms) and free of side effects outside the state they are
+given; the async ones may take their time. An exception from a hook fails that request with
+`runtime_data_plane_stream_failed`, or refuses that opening or update, and nothing else.
 """
 
 from __future__ import annotations
@@ -119,8 +119,12 @@ class DuplexModelPlugin(ABC):
     def create_session_state(self) -> Any:
         """What the model remembers of one session, made as it opens and owned by it.
 
-        Found as `session_state` in `TurnInput`, `EpochInput` and `RequestView`. Keep it bounded. Two requests
-        of one session may be live at once where turns are prepared ahead or overlap.
+                       Found as `session_state` in `TurnInput`, `EpochInput` and `RequestView`. Keep it
+               bounded. A turn may be planned and thrown away, and two requests of one session may be live at
+               once, so planning a turn must not change it; `commit_model_context` may, and so may the hooks
+               of units, which come one at a time.
+        in `TurnInput`, `EpochInput` and `RequestView`. Keep it bounded. Two requests
+               of one session may be live at once where turns are prepared ahead or overlap.
         """
         return None
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -16,11 +17,13 @@ from duplex_trio.models.scripted.lockstep import LockstepPipeline, LockstepPlugi
 from duplex_trio.models.scripted.native import NativeAnswer, NativePipeline, NativeUnit, NativeWorker
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script
+from duplex_trio.models.scripted.turns import TurnsMemory, TurnsPipeline, TurnsPlugin
 from duplex_trio.plugin.capabilities import DuplexCapabilities
 from duplex_trio.plugin.pcm_buffer import FixedUnitBuffer, PcmAppendBuffer, PcmAppendReservation
 from duplex_trio.plugin.pipeline import Pipeline
 from duplex_trio.plugin.requests import RequestView, TurnInput, TurnPlan
 from duplex_trio.plugin.results import ModelResult, TurnEnd
+from duplex_trio.protocol.duplex.session import DuplexSessionConfig
 from duplex_trio.stages.port import StageOutput, StageRequest
 from duplex_trio.stages.worker import StageWorker
 from duplex_trio.testing.conformance import conformance_checks
@@ -139,6 +142,64 @@ class Silent(NativeWorker):
         return answers if self.units % 2 else []
 
 
+class OneMemory(TurnsPlugin):
+    """Remembers all sessions together."""
+
+    memory = TurnsMemory()
+
+    def create_session_state(self) -> TurnsMemory:
+        return self.memory
+
+
+class SharedMemory(TurnsPlugin):
+    """Remembers each session by itself, in the same place."""
+
+    def __init__(self) -> None:
+        self._said: deque[str] = deque()
+
+    def create_session_state(self) -> TurnsMemory:
+        memory = TurnsMemory()
+        memory.said = self._said
+        return memory
+
+
+class Hasty(TurnsPlugin):
+    """Remembers a turn that is only planned."""
+
+    def plan_turn(self, turn: TurnInput) -> TurnPlan:
+        turn.session_state.said.append("planned")
+        return super().plan_turn(turn)
+
+
+class Scribbling(TurnsPlugin):
+    """Counts in a configuration that it has handed out."""
+
+    async def prepare_runtime_config(self, config: DuplexSessionConfig, model_name: str) -> Mapping[str, Any]:
+        return {"turns": 0}
+
+    def plan_turn(self, turn: TurnInput) -> TurnPlan:
+        assert isinstance(turn.runtime_config, dict)
+        turn.runtime_config["turns"] += 1
+        return super().plan_turn(turn)
+
+
+class Holding(TurnsPlugin):
+    """Says that turns may overlap, and never that the next one may come."""
+
+    def release_concurrent_turn_requests(
+        self, stage_id: int, output: StageOutput, request: RequestView
+    ) -> str | None:
+        return None
+
+
+def turns(plugin: Callable[[], TurnsPlugin]) -> Callable[[], Pipeline]:
+    class Made(TurnsPipeline):
+        def build_plugin(self) -> TurnsPlugin:
+            return plugin()
+
+    return Made
+
+
 def lockstep(plugin: Callable[[], LockstepPlugin]) -> Callable[[], Pipeline]:
     def make() -> Pipeline:
         pipeline = LockstepPipeline()
@@ -165,6 +226,11 @@ FAULTS: dict[str, tuple[Callable[[], Pipeline], str]] = {
     "lossy buffer": (lockstep(LeakingPlugin), "its_buffer_gives_back_what_was_not_taken"),
     "counting hook": (lockstep(Counting), "its_hooks_are_pure"),
     "changing plan": (ForgetfulPipeline, "its_hooks_are_pure"),
+    "one memory": (turns(OneMemory), "sessions_share_no_state"),
+    "a shared memory": (turns(SharedMemory), "sessions_share_no_state"),
+    "a memory of what is planned": (turns(Hasty), "its_hooks_are_pure"),
+    "a changed configuration": (turns(Scribbling), "configurations_stay_as_they_were"),
+    "turns that do not overlap": (turns(Holding), "turns_overlap_as_declared"),
     "two answers": (lockstep(Doubting), "it_answers_every_unit_once"),
     "missing answers": (native(lambda: Silent("one two three")), "it_answers_every_unit_once"),
     "mute": (native(lambda: Mute("")), "a_spoken_turn_is_answered_once"),

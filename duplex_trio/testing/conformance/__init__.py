@@ -5,7 +5,7 @@
         await check.run()
 
 Each check makes a pipeline of its own and holds sessions with it. `suite` lists the checks, `room` is where
-they talk, `wrapped` and `stuck` make a model fail, record what it is asked, or not take its input.
+they talk, `wrapped`, `heard` and `stuck` make a model fail, keep what it is asked, or not take its input.
 """
 
 from duplex_trio.testing.conformance.suite import ConformanceCheck, conformance_checks

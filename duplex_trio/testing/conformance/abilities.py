@@ -6,9 +6,13 @@ import trio
 
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni
 from duplex_trio.plugin.capabilities import DuplexCapabilities
+from duplex_trio.plugin.requests import TurnInput
+from duplex_trio.plugin.resumable import UnitInput
 from duplex_trio.protocol.duplex import (
+    AckPlayback,
     AppendAudio,
     BargeIn,
+    Commit,
     ConversationItemAdded,
     CreateItem,
     CreateResponse,
@@ -23,11 +27,15 @@ from duplex_trio.protocol.duplex import (
     ResponseDone,
     ResponseOutputAudioDelta,
     SessionUpdated,
+    SignalTurn,
+    TurnEvent,
     UpdateSession,
 )
+from duplex_trio.testing.conformance.heard import HookLog
 from duplex_trio.testing.conformance.room import Room, owns_turns, plugin_of
+from duplex_trio.testing.conformance.wrapped import WrappedPipeline
 from duplex_trio.testing.run import finish
-from duplex_trio.testing.talker import Talker, open_talker
+from duplex_trio.testing.talker import CHUNK_MS, Talker, open_talker
 
 SETTLE_S = 0.5
 """Time for a command to have its effect, in seconds of Trio's clock."""
@@ -98,6 +106,60 @@ async def appends_are_as_declared(room: Room) -> None:
             await _refused(talker, AppendAudio(event_id="e1"), "invalid_input_modality", "audio")
         await room.say(omni, talker)
         await room.hear(omni, talker, ResponseCreated)
+        await finish(omni, talker)
+
+
+async def commands_are_as_declared(room: Room) -> None:
+    """Commits, turn signals and acknowledgements are refused by a model that takes none of them."""
+    commands: dict[str, DuplexCommand] = {
+        "supports_client_commit": Commit(event_id="e1"),
+        "supports_external_turn_signal": SignalTurn(event="user_started", event_id="e2"),
+        "supports_playback_ack": AckPlayback(played_ms=0, event_id="e3"),
+    }
+    async with room.engine() as omni:
+        talker = await room.user(omni)
+        for ability, command in commands.items():
+            if not getattr(_able(omni), ability):
+                await _refused(talker, command, "unsupported", "type")
+        if _able(omni).supports_external_turn_signal:
+            talker.send(commands["supports_external_turn_signal"])
+            await talker.heard.nth(TurnEvent, 1)
+        await finish(omni, talker)
+
+
+async def pictures_are_as_declared(room: Room) -> None:
+    """Frames that a model takes come with its next turn or unit, the newest two of them."""
+    log = HookLog()
+    async with room.engine(WrappedPipeline(room.make_pipeline(), hook_log=log)) as omni:
+        talker = await room.user(omni)
+        if "video" in _able(omni).required_input_modalities | _able(omni).optional_input_modalities:
+            for number in range(4):
+                talker.send(AppendAudio(audio=bytes(960), video_frames=(FRAME + bytes([number]),)))
+            await room.say(omni, talker)
+            await room.hear(omni, talker, ResponseCreated)
+            units = [call.arguments[0] for call in log.calls if call.hook == "prepare_append"]
+            first = units[0] if owns_turns(omni) else log.begun[0][0]
+            assert isinstance(first, UnitInput | TurnInput)
+            assert first.frames == (FRAME + b"\2", FRAME + b"\3"), f"{len(first.frames)} frames came"
+        await finish(omni, talker)
+
+
+async def turns_overlap_as_declared(room: Room) -> None:
+    """The next turn is planned while the answer before it is spoken, or when that is over."""
+    log = HookLog()
+    async with room.engine(WrappedPipeline(room.make_pipeline(), hook_log=log)) as omni:
+        talker = await room.user(omni)
+        if not owns_turns(omni):
+            await room.say(omni, talker)
+            await room.hear(omni, talker, ResponseOutputAudioDelta)
+            await room.say(omni, talker)
+            planned = 0
+            while not talker.heard.of(ResponseDone):
+                planned = sum(isinstance(begun, TurnInput) and begun.respond for begun, _ in log.begun)
+                await trio.sleep(CHUNK_MS / 1000)
+            overlap = _able(omni).supports_concurrent_turn_requests
+            assert planned == (2 if overlap else 1), f"{planned} turns were planned while it spoke"
+            await room.hear(omni, talker, ResponseDone, 2)
         await finish(omni, talker)
 
 
@@ -177,6 +239,9 @@ CHECKS = (
     written_turns_are_as_declared,
     images_are_as_declared,
     appends_are_as_declared,
+    commands_are_as_declared,
+    pictures_are_as_declared,
+    turns_overlap_as_declared,
     tools_are_as_declared,
     its_context_is_locked_as_declared,
     server_vad_is_offered_or_refused,

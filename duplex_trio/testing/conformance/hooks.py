@@ -18,9 +18,11 @@ from duplex_trio.plugin.requests import TurnInput
 from duplex_trio.plugin.results import ListenResult, SegmentEnd, TurnEnd
 from duplex_trio.plugin.resumable import EpochInput, ResumableModelPlugin
 from duplex_trio.protocol.duplex import ResponseCreated, ResponseDone
+from duplex_trio.testing.conformance.heard import Call, HookLog
 from duplex_trio.testing.conformance.room import Room, owns_turns
-from duplex_trio.testing.conformance.wrapped import Call, HookLog, WrappedPipeline
+from duplex_trio.testing.conformance.wrapped import WrappedPipeline
 from duplex_trio.testing.run import finish
+from duplex_trio.testing.snapshots import differences, snapshot
 
 LISTENS_S = 4.0
 """How long the user of a model that owns its turns listens to it."""
@@ -35,10 +37,11 @@ async def its_hooks_are_pure(room: Room) -> None:
     for request_id in dict.fromkeys(call.view.request_id for call in log.calls):
         calls = [call for call in log.calls if call.view.request_id == request_id]
         begun = next(given for given, state in log.begun if state is calls[0].view.state)
-        states = [await _begin(plugin, begun) for _ in range(2)]
+        memories = [plugin.create_session_state() for _ in range(2)]
+        states = [await _begin(plugin, begun, memory) for memory in memories]
         for call in calls:
-            for state in states:
-                again = await _ask(plugin, call, state)
+            for state, memory in zip(states, memories, strict=True):
+                again = await _ask(plugin, call, state, memory)
                 assert same(again, call.answer), (
                     f"{call.hook} of {call.arguments[0]} answered {call.answer} and then {again}"
                 )
@@ -78,18 +81,23 @@ async def _one_turn(room: Room) -> HookLog:
     return log
 
 
-async def _begin(plugin: DuplexModelPlugin, begun: TurnInput | EpochInput) -> Any:
-    if isinstance(begun, TurnInput):
-        plan = await plugin.prepare_turn(begun)
-        again = await plugin.prepare_turn(begun)
+async def _begin(plugin: DuplexModelPlugin, begun: TurnInput | EpochInput, memory: Any) -> Any:
+    given = attrs.evolve(begun, session_state=memory)
+    if isinstance(given, TurnInput):
+        before = snapshot(memory)
+        plan = await plugin.prepare_turn(given)
+        again = await plugin.prepare_turn(given)
         assert same(plan.entry, again.entry), "prepare_turn planned something else another time"
+        changed = differences(before, snapshot(memory))
+        assert not changed, f"a turn that may be thrown away changed the session's state: {changed}"
         return plan.state
     assert isinstance(plugin, ResumableModelPlugin)
-    return plugin.begin_request(begun)
+    return plugin.begin_request(given)
 
 
-async def _ask(plugin: DuplexModelPlugin, call: Call, state: Any) -> Any:
-    answer = getattr(plugin, call.hook)(*call.arguments, attrs.evolve(call.view, state=state))
+async def _ask(plugin: DuplexModelPlugin, call: Call, state: Any, memory: Any) -> Any:
+    view = attrs.evolve(call.view, state=state, session_state=memory)
+    answer = getattr(plugin, call.hook)(*call.arguments, view)
     return await answer if inspect.isawaitable(answer) else answer
 
 

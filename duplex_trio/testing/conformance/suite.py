@@ -8,12 +8,13 @@ from attrs import field, frozen
 
 from duplex_trio.plugin.pipeline import Pipeline
 from duplex_trio.stages.units import Pcm
-from duplex_trio.testing.conformance import abilities, declared, faults, hooks, turns
+from duplex_trio.testing.conformance import abilities, declared, faults, hooks, memory, turns
 from duplex_trio.testing.conformance.room import PATIENCE_S, Room
 
 _CHECKS: tuple[Callable[[Room], Awaitable[None]], ...] = (
     *declared.CHECKS,
     *hooks.CHECKS,
+    *memory.CHECKS,
     *abilities.CHECKS,
     *turns.CHECKS,
     *faults.CHECKS,
