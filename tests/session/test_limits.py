@@ -324,7 +324,7 @@ async def test_media_bytes_max(autojump_clock: MockClock) -> None:
 
 class _Slow(RecordingAttachment):
     async def send(self, event: DuplexEvent) -> None:
-        await trio.sleep(0.5)
+        await trio.sleep(0.4)
         await super().send(event)
 
 
