@@ -169,7 +169,7 @@ class CommitFlow:
             heard_speech=turn is None or not turn.silent,
             asks=work.asks,
             response_active=state.active is not None,
-            playing=state.interruptible(core.now_s),
+            playing=state.spoken_over(core.now_s),
             overlap_speech_ms=speech_ms if state.heard.over_response else 0.0,
             speech_ms=speech_ms,
             short_ack_ms=state.config.overlap_short_ack_ms,

@@ -125,6 +125,6 @@ class SessionDispatch:
         """What the sound up to here held; what comes later belongs to another commit."""
         core, state = self._core, self._core.state
         self._ingress.flush()
-        heard = state.heard.snapshot(playing=state.interruptible(core.now_s))
+        heard = state.heard.snapshot(playing=state.spoken_over(core.now_s))
         state.heard.restart()
         return heard

@@ -59,11 +59,12 @@ class SessionIngress:
         # Nothing is refused from here on, and nothing was changed before.
         self._decoder = decoder
         hints = command.hints
-        if hints is not NO_HINTS or self._overlap.judges:
-            pcm = self._overlap.hear(command, pcm)
-        else:
+        if hints is NO_HINTS and not self._overlap.judges:
             state.heard.unjudged = True
-        state.frames.put(frames)
+        elif not self._overlap.hear(command, pcm):
+            pcm = np.zeros_like(pcm)
+        if hints.overlap_intent != "drop":
+            state.frames.put(frames)
         if core.units is not None:
             core.units.line.feed(pcm, force_listen=hints.force_listen)
         state.timeline.append(pcm, received_s)
@@ -82,7 +83,8 @@ class SessionIngress:
         self._require_room(0, command.video_frames)
         if command.hints is not NO_HINTS or self._overlap.judges:
             self._overlap.hear(command, _NO_SOUND)
-        self._core.state.frames.put(command.video_frames)
+        if command.hints.overlap_intent != "drop":
+            self._core.state.frames.put(command.video_frames)
         self._core.touch()
 
     def _require_room(self, samples: int, frames: Sequence[bytes]) -> None:

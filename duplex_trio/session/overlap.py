@@ -14,13 +14,9 @@ line's clock stays the client's, a pause within an utterance stays a pause, and 
 
 from __future__ import annotations
 
-import numpy as np
-
 from duplex_trio.protocol.duplex import NO_HINTS, AppendAudio, AppendHints, OverlapDecision, RealtimeError
-from duplex_trio.protocol.duplex.session import ServerVad
 from duplex_trio.session.control import SessionControl
 from duplex_trio.session.core import SessionCore
-from duplex_trio.session.state.endpointing import EndpointingParams
 from duplex_trio.session.state.input import listening, speech_started
 from duplex_trio.session.state.overlap import OverlapRuling, OverlapSituation, decide_overlap
 from duplex_trio.session.state.speech_verdict import holds_speech
@@ -46,7 +42,7 @@ class OverlapJudge:
         """
         return self._core.state.dialect == "duplex" and not self._core.detects
 
-    def hear(self, command: AppendAudio, pcm: Pcm) -> Pcm:
+    def hear(self, command: AppendAudio, pcm: Pcm) -> bool:
         """Take an append that a decision or a verdict may be about, before it is stored.
 
         Args:
@@ -54,32 +50,40 @@ class OverlapJudge:
             pcm: its sound at the model's rate.
 
         Returns:
-            What enters the input line and the model: the sound, or silence in its place.
+            Whether its sound enters the input; else silence does in its place. Pictures show what is now, whoever
+            speaks, so only the client's own `drop` means them too.
         """
         core, state = self._core, self._core.state
         hints = command.hints
         judged, detects = self.judges, self._core.detects
-        speech = holds_speech(hints, pcm, silence_rms=state.config.overlap_silence_rms)
-        ruling = None
-        if self._asks(hints, judged=judged) and state.interruptible(core.now_s):
+        speech = len(pcm) > 0 and holds_speech(hints, pcm, silence_rms=state.config.overlap_silence_rms)
+        vision = bool(command.video_frames) and "audio" not in state.capabilities.required_input_modalities
+        kept = True
+        asks = hints.decides_overlap or (judged and core.units is None)
+        if not len(pcm) and not vision:
+            # The resampler holds all of it, or there are only pictures: there is nothing to judge in it.
+            asks = hints.asks_barge_in
+        over = state.interruptible if hints.decides_overlap else state.spoken_over
+        if asks and over(core.now_s):
             ruling = decide_overlap(
                 self._situation(
                     hints,
                     speech=speech,
                     duration_ms=self._duration_ms(hints, pcm),
                     vad_started=False if detects else None,
-                    vision=bool(command.video_frames),
+                    vision_follow=vision,
                 )
             )
             self._obey(ruling, command)
-            if not ruling.buffer:
-                pcm, speech = np.zeros_like(pcm), False
+            kept = ruling.buffer
+            if not kept:
+                speech = False
             elif detects and ruling.action == "listen":
                 state.heard.listens_until = state.timeline.end + len(pcm)
         elif judged and not speech and core.units is None and len(pcm):
             self._tell_silence()
         self._note(hints, pcm, speech=speech, judged=judged)
-        return pcm
+        return kept
 
     def speech_began(self, begin: int, end: int) -> None:
         """The detector heard speech begin in [begin, end) of the input line."""
@@ -90,7 +94,7 @@ class OverlapJudge:
         if core.units is not None and not cuts:
             return
         timeline = state.timeline
-        hinted = begin + self._padding_samples() < state.heard.listens_until
+        hinted = end <= state.heard.listens_until
         ruling = decide_overlap(
             self._situation(
                 _DETECTED_LISTEN if hinted else NO_HINTS,
@@ -99,13 +103,11 @@ class OverlapJudge:
                 vad_started=not hinted,
             )
         )
-        state.heard.over_response = ruling.action == "listen" and state.dialect == "duplex"
+        listens = ruling.action == "listen" and state.dialect == "duplex"
+        state.heard.over_response = listens and state.spoken_over(core.now_s)
         self._tell(ruling, NO_HINTS, since_s=timeline.arrival_s(end))
 
     # ------------------------------------------------------------------ asking
-
-    def _asks(self, hints: AppendHints, *, judged: bool) -> bool:
-        return hints.decides_overlap or (judged and self._core.units is None)
 
     def _situation(
         self,
@@ -114,7 +116,7 @@ class OverlapJudge:
         speech: bool,
         duration_ms: float,
         vad_started: bool | None,
-        vision: bool = False,
+        vision_follow: bool = False,
     ) -> OverlapSituation:
         state = self._core.state
         config, capabilities = state.config, state.capabilities
@@ -125,7 +127,7 @@ class OverlapJudge:
             hints=hints,
             speech=speech,
             vad_started=vad_started,
-            vision_follow=vision and "audio" not in capabilities.required_input_modalities,
+            vision_follow=vision_follow,
             duration_ms=duration_ms,
             overlap_speech_ms=state.heard.overlap_speech_ms,
             short_ack_ms=config.overlap_short_ack_ms,
@@ -136,14 +138,6 @@ class OverlapJudge:
         if hints.duration_ms is not None:
             return max(0.0, hints.duration_ms)
         return len(pcm) * 1000 / self._core.state.timeline.sample_rate_hz
-
-    def _padding_samples(self) -> int:
-        detection = self._core.state.config.turn_detection
-        if isinstance(detection, ServerVad):
-            padding_ms = detection.prefix_padding_ms
-        else:
-            padding_ms = EndpointingParams().prefix_padding_ms
-        return padding_ms * self._core.state.timeline.sample_rate_hz // 1000
 
     # ------------------------------------------------------------------ obeying
 
@@ -204,7 +198,7 @@ class OverlapJudge:
             heard.unjudged = True
         elif speech:
             heard.speech_ms += self._duration_ms(hints, pcm)
-            if not state.interruptible(self._core.now_s):
+            if not state.spoken_over(self._core.now_s):
                 heard.forget_told()
             if not state.speech_open:
                 self._core.emit(speech_started(state, state.timeline.end))

@@ -90,13 +90,14 @@ class UnitLine:
 
         Args:
             pcm: the sound.
-            force_listen: the units that hold some of it ask the model to listen.
+            force_listen: the units that hold some of it ask the model to listen; of sound that waits because the
+                model is behind, perhaps some units more.
         """
         self._force_listen |= force_listen
         self.buffer.append(pcm)
-        if self._offer():
-            # What is left is of this sound alone.
-            self._force_listen = force_listen and self.buffer.has_pending
+        self._offer(behind=force_listen)
+        if not self.buffer.has_pending:
+            self._force_listen = False
 
     def commit(self) -> None:
         """The user's turn ends: what is left becomes a unit."""
@@ -125,9 +126,11 @@ class UnitLine:
         """Put a unit of silence in a line without units."""
         self._send.send_nowait(unit)
 
-    def _offer(self) -> bool:
-        """Put whole units in line while there is room; true if there was one."""
-        offered = False
+    def _offer(self, *, behind: bool | None = None) -> None:
+        """Put whole units in line while there is room.
+
+        `behind` is what is forced of the sound behind the first of them, if that is known.
+        """
         while self._send.statistics().current_buffer_used < self._limits.units_waiting_max:
             reservation = self.buffer.prepare_append()
             if reservation is None and self._commit_due:
@@ -142,5 +145,5 @@ class UnitLine:
                 force_listen=self._force_listen,
             )
             self._send.send_nowait(unit)
-            offered = True
-        return offered
+            if behind is not None:
+                self._force_listen = behind

@@ -257,6 +257,19 @@ class TestTurnTaking:
         )
         assert patched({"overlap_policy": "listen_only"}, off, "duplex") == off
 
+    def test_by_duration_is_for_sessions_without_detection(self) -> None:
+        """It stays until it is changed, or detection is turned on; with detection on it is refused."""
+        off = start("duplex", turn_detection=None, overlap_policy="by_duration", overlap_barge_in_ms=900)
+        assert (off.overlap_policy, off.overlap_barge_in_ms) == ("by_duration", 900)
+        assert patched({"instructions": "Be brief."}, off, "duplex").overlap_policy == "by_duration"
+        assert patched({"turn_detection": None}, off, "duplex").overlap_policy == "by_duration"
+        assert patched({"overlap_policy": "listen_only"}, off, "duplex").overlap_policy == "listen_only"
+        assert patched({"overlap_policy": None}, off, "duplex").overlap_policy == "listen_only"
+        on = patched({"turn_detection": {"type": "server_vad"}}, off, "duplex")
+        assert on.overlap_policy == "barge_in_on_speech"
+        error = refusal({"overlap_policy": "by_duration"}, on, "duplex")
+        assert (error.code, error.param) == ("unsupported_turn_detection", "session.overlap_policy")
+
 
 class TestExtraBody:
     def test_it_merges_key_by_key_and_null_deletes(self) -> None:

@@ -10,6 +10,7 @@ from duplex_trio.models.scripted.script import Script
 from duplex_trio.protocol.duplex import (
     ClearInput,
     Commit,
+    CommitRecord,
     ConversationItemDone,
     ConversationItemInputAudioTranscriptionCompleted,
     CreateResponse,
@@ -228,3 +229,95 @@ async def test_too_many_commits_are_refused(autojump_clock: MockClock) -> None:
         talker.append(200, loud=True)
         talker.send(Commit(response_create=True))
         assert (await talker.heard.nth(ResponseDone, 1)).response.status == "completed"
+
+
+async def test_a_commit_of_silence_asks_no_model(autojump_clock: MockClock) -> None:
+    """An item without words, the record that says so, and that the session listens on; no response, though asked."""
+    script = Script(heard=["never"])
+    async with conversation(script, patch=PUSH_TO_TALK) as talker:
+        talker.append(500, loud=False)
+        await trio.sleep(0.01)
+        begin = len(talker.heard.events)
+        talker.send(Commit(response_create=True))
+        await trio.sleep(5)
+        assert talker.heard.types[begin:] == [*COMMITTED, "response.listen"]
+        (committed,) = talker.heard.of(InputAudioBufferCommitted)
+        assert committed.duplex is not None
+        assert committed.duplex.commit == CommitRecord(is_speech=False, empty=True, no_response=True)
+        assert not script.asked
+
+
+async def test_a_client_may_say_that_there_was_speech(autojump_clock: MockClock) -> None:
+    """`is_speech: true` with the commit stands above how quiet the sound was."""
+    async with conversation(Script(heard=["psst"]), patch=PUSH_TO_TALK) as talker:
+        talker.append(500, loud=False)
+        talker.send(Commit(is_speech=True))
+        await talker.heard.nth(ConversationItemInputAudioTranscriptionCompleted, 1)
+
+
+@pytest.mark.parametrize("patch", [PUSH_TO_TALK, {}])
+async def test_nothing_is_silence_only_if_the_client_says_so(
+    autojump_clock: MockClock, patch: dict[str, None]
+) -> None:
+    """With `is_speech: false` an empty buffer is committed as silence; without, it is refused."""
+    async with conversation(patch=patch) as talker:
+        talker.send(Commit(is_speech=False))
+        await talker.heard.nth(ResponseListen, 1)
+        talker.send(Commit(is_speech=True, event_id="e1"))
+        assert await refusal(talker) == ("input_audio_buffer_commit_empty", None, "e1")
+
+
+async def test_the_clients_words_stand_for_its_sound(autojump_clock: MockClock) -> None:
+    """Hints of the appends are joined; nothing is recognised, and the answer is to them."""
+    script = Script(heard=["something else"])
+    async with conversation(script, patch=PUSH_TO_TALK) as talker:
+        talker.append(300, loud=True, transcript="turn on ")
+        talker.append(300, loud=True)
+        talker.append(300, loud=True, transcript="the light")
+        await trio.sleep(0.01)
+        begin = len(talker.heard.events)
+        talker.send(Commit(response_create=True))
+        await talker.heard.nth(ResponseDone, 1)
+        assert talker.heard.types[begin : begin + 7] == [
+            "input_audio_buffer.speech_stopped",
+            *COMMITTED[:3],
+            "conversation.item.input_audio_transcription.completed",
+            "conversation.item.done",
+            "response.created",
+        ]
+        (completed,) = talker.heard.of(ConversationItemInputAudioTranscriptionCompleted)
+        assert completed.transcript == "turn on the light"
+        assert completed.usage is not None
+        assert completed.usage.seconds == pytest.approx(0.9, abs=0.05)
+    assert [message.content for message in script.asked[-1].prompt.messages] == ["turn on the light"]
+
+
+async def test_words_of_one_turn_are_not_those_of_the_next(autojump_clock: MockClock) -> None:
+    """Also when the next is appended before the commit of the first has its turn; and a clear forgets them."""
+    async with conversation(Script(heard=["two"]), patch=PUSH_TO_TALK) as talker:
+        talker.append(300, loud=True, transcript="one")
+        talker.send(Commit())
+        talker.append(300, loud=True)
+        talker.send(Commit())
+        await talker.heard.nth(ConversationItemInputAudioTranscriptionCompleted, 2)
+        talker.append(300, loud=True, transcript="dropped")
+        talker.send(ClearInput())
+        talker.append(600, loud=True)
+        talker.send(Commit())
+        await talker.heard.nth(ConversationItemInputAudioTranscriptionCompleted, 3)
+        said = [e.transcript for e in talker.heard.of(ConversationItemInputAudioTranscriptionCompleted)]
+        assert said == ["one", "two", "sound of 0.6 seconds"]
+
+
+async def test_what_one_commit_heard_is_not_what_the_next_does(autojump_clock: MockClock) -> None:
+    """Speech, then silence, both committed in one moment: the first is speech, the second is not."""
+    async with conversation(patch=PUSH_TO_TALK) as talker:
+        talker.append(500, loud=True)
+        talker.send(Commit())
+        talker.append(500, loud=False, is_speech=False)
+        talker.send(Commit())
+        await talker.heard.nth(InputAudioBufferCommitted, 2)
+        records = [
+            event.duplex.commit for event in talker.heard.of(InputAudioBufferCommitted) if event.duplex
+        ]
+        assert [made.is_speech for made in records if made] == [True, False]

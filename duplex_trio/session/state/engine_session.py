@@ -91,6 +91,7 @@ class DuplexEngineSession:
     config_generation: int = 0
     context_locked: bool = False
     voice_spoken: bool = False
+    playback_acked: bool = False
     input_item_id: str | None = None
     speech_open: bool = False
     active: Response | None = None
@@ -300,6 +301,16 @@ class DuplexEngineSession:
             return True
         # Asked with every append: nothing plays longer than the clock of all sound says.
         return now_s < self.playout.play_end_s + ACK_SLACK_S and bool(self.unplayed(now_s))
+
+    def spoken_over(self, now_s: float) -> bool:
+        """Whether what the user says now is said over a response.
+
+        Of a client that has never acknowledged playback only the estimate is known, and no slack counts: what it
+        would flush in vain is harmless, what would be taken for a listener's sign is lost.
+        """
+        if self.active is not None or now_s < self.playout.play_end_s:
+            return True
+        return self.playback_acked and self.interruptible(now_s)
 
     def credit_heard(self, response: Response) -> bool:
         """Let history follow a new playback position of an ended response; true if its item changed."""

@@ -157,6 +157,7 @@ def ack_playback(session: DuplexEngineSession, command: AckPlayback) -> list[Dup
     """
     response = _acked_response(session, command)
     response.cursor.acknowledge(command.played_ms, command.committed_ms)
+    session.playback_acked = True
     committed = session.credit_heard(response)
     return [_acknowledged(session, response, truncate=False, committed=committed)]
 
