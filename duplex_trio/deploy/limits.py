@@ -64,6 +64,12 @@ class SessionLimits:
     """Items of the conversation: days of talk. The oldest go for those that the session makes itself."""
     conversation_chars_max: int = field(default=8_000_000, validator=positive)
     """Characters in the items that a client writes: far beyond what any model reads."""
+    conversation_images_max: int = field(default=8, validator=positive)
+    """Pictures of the conversation: what a model with a context of some thousand tokens can look at."""
+    conversation_image_chars_max: int = field(default=4 * 1024 * 1024, validator=positive)
+    """Characters of their URLs together: 3 MiB of pictures."""
+    video_frames_max: int = field(default=2, validator=positive)
+    """Newest video frames that wait for the next unit or turn: a base frame and a composite, as one append may hold."""
     history_messages_max: int = field(default=200, validator=positive)
     """Messages of the conversation that a model is told at most; a model may use fewer."""
 

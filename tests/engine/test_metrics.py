@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import attrs
 import trio
 from prometheus_client.parser import text_string_to_metric_families
@@ -127,3 +129,21 @@ def test_two_engines_count_for_themselves() -> None:
     one.duplex_engine.metrics.session_opened()
     assert figures(one)["duplex_sessions_opened_total"] == 1
     assert figures(two)["duplex_sessions_opened_total"] == 0
+
+
+def test_the_document_lists_what_is_served() -> None:
+    """Every name with its kind and its labels, and no other."""
+    document = Path(__file__).parents[2] / "docs" / "metrics.md"
+    rows = [line.split("|")[1:4] for line in document.read_text().splitlines() if line.startswith("| `")]
+    listed = {name.strip(" `"): (kind.strip(), labels.strip(" `")) for name, kind, labels in rows}
+    omni = DuplexOmni(NativePipeline())
+    served = {
+        family.name: (
+            family.type,
+            ",".join({key: None for sample in family.samples for key in sample.labels}),
+        )
+        for family in omni.duplex_engine.metrics.registry.collect()
+    }
+    for name, (kind, labels) in served.items():
+        assert listed.pop(name) == (kind, labels.replace(",le", "").removeprefix("le")), name
+    assert not listed

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+
 import attrs
 import pytest
 import trio
@@ -13,8 +15,10 @@ from duplex_trio.entrypoints.duplex_omni import DuplexOmni
 from duplex_trio.models.scripted.lockstep import LockstepPipeline
 from duplex_trio.models.scripted.native import NativePipeline
 from duplex_trio.models.scripted.script import Script
+from duplex_trio.models.scripted.turns import TurnsPipeline
 from duplex_trio.protocol.duplex import (
     AckPlayback,
+    AppendAudio,
     Commit,
     CreateItem,
     DuplexEvent,
@@ -22,6 +26,7 @@ from duplex_trio.protocol.duplex import (
     Heartbeat,
     InputAudioBufferCommitted,
     InputAudioBufferSpeechStopped,
+    InputImagePart,
     InputTextPart,
     MessageItem,
     RealtimeError,
@@ -178,6 +183,42 @@ async def test_conversation_chars_max(autojump_clock: MockClock) -> None:
         assert await refused(talker) == ("input_backpressure", "item.content")
         await trio.sleep(0.1)
         assert len(talker.heard.of(ErrorEvent)) == 1
+
+
+def picture(size: int = 10) -> CreateItem:
+    """A picture whose URL is a little longer than that."""
+    data = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(size * 3 // 4)).decode()
+    part = InputImagePart("data:image/png;base64," + data)
+    return CreateItem(item=MessageItem(role="user", content=(part,)))
+
+
+async def images_bound(limits: SessionLimits) -> None:
+    """One picture is taken, the next one is not."""
+    async with conversation(pipeline=TurnsPipeline(), limits=limits) as talker:
+        talker.send(picture(200), picture(200))
+        assert await refused(talker) == ("input_backpressure", "item.content")
+        await trio.sleep(0.1)
+        assert len(talker.heard.of(ErrorEvent)) == 1
+
+
+async def test_conversation_images_max(autojump_clock: MockClock) -> None:
+    """`input_backpressure`, by their number."""
+    await images_bound(SessionLimits(conversation_images_max=1))
+
+
+async def test_conversation_image_chars_max(autojump_clock: MockClock) -> None:
+    """`input_backpressure`, by their size."""
+    await images_bound(SessionLimits(conversation_image_chars_max=300))
+
+
+async def test_video_frames_max(autojump_clock: MockClock) -> None:
+    """The newest stay."""
+    limits = SessionLimits(video_frames_max=1)
+    async with conversation(pipeline=TurnsPipeline(), patch=BY_HAND, limits=limits) as talker:
+        for frame in (b"1", b"2"):
+            talker.send(AppendAudio(audio=bytes(960), video_frames=(frame,)))
+        assert talker.handle._core.state.frames.peek() == (b"2",)
+        assert not talker.heard.of(ErrorEvent)
 
 
 async def test_history_messages_max(autojump_clock: MockClock) -> None:

@@ -82,7 +82,9 @@ class DuplexEngineSession:
     default_voice: str | None = None
     runtime_config: Mapping[str, Any] = field(factory=dict)
     model_state: Any = None
-    frames: FrameSlot = field(factory=FrameSlot)
+    frames: FrameSlot = field(
+        default=Factory(lambda self: FrameSlot(self.limits.video_frames_max), takes_self=True)
+    )
     state: Literal["open", "closing", "closed"] = "open"
     turn_state: TurnState = "idle"
     epoch: int = 0

@@ -12,9 +12,6 @@ from collections.abc import Sequence
 
 from attrs import define, field
 
-FRAMES_MAX = 2
-"""A base frame and a composite, which is what one append may hold."""
-
 
 @define
 class FrameSlot:
@@ -24,7 +21,7 @@ class FrameSlot:
         frames_max: most frames held.
     """
 
-    frames_max: int = FRAMES_MAX
+    frames_max: int
     _frames: deque[bytes] = field(factory=deque)
 
     @property

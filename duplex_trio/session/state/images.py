@@ -9,12 +9,9 @@ import base64
 import binascii
 from collections.abc import Iterable
 
+from duplex_trio.deploy import SessionLimits
 from duplex_trio.protocol.duplex import InputImagePart, Item, MessageItem, RealtimeError
 
-IMAGES_MAX = 8
-"""Pictures of one conversation."""
-IMAGE_CHARS_MAX = 4 * 1024 * 1024
-"""Characters of their URLs together: 3 MiB of pictures."""
 _KINDS = {
     "data:image/jpeg;base64,": b"\xff\xd8",
     "data:image/png;base64,": b"\x89PNG\r\n\x1a\n",
@@ -29,12 +26,13 @@ def images_of(item: Item) -> tuple[str, ...]:
     return tuple(part.image_url for part in item.content if isinstance(part, InputImagePart))
 
 
-def check_images(item: Item, held: Iterable[Item], at: str = "item") -> None:
+def check_images(item: Item, held: Iterable[Item], limits: SessionLimits, at: str = "item") -> None:
     """Refuse pictures that cannot be read, and more than a conversation holds.
 
     Args:
         item: the new item.
         held: the items that the conversation has.
+        limits: how many pictures it may have, and of what size together.
         at: where the client wrote the item.
 
     Raises:
@@ -52,10 +50,11 @@ def check_images(item: Item, held: Iterable[Item], at: str = "item") -> None:
                 param=f"{at}.content[{index}].image_url",
             )
     everything = [*urls, *(url for other in held for url in images_of(other))]
-    if len(everything) > IMAGES_MAX or sum(map(len, everything)) > IMAGE_CHARS_MAX:
+    images_max, chars_max = limits.conversation_images_max, limits.conversation_image_chars_max
+    if len(everything) > images_max or sum(map(len, everything)) > chars_max:
         raise RealtimeError(
             "input_backpressure",
-            f"a conversation holds at most {IMAGES_MAX} pictures with {IMAGE_CHARS_MAX} characters together",
+            f"a conversation holds at most {images_max} pictures with {chars_max} characters together",
             param=f"{at}.content",
         )
 

@@ -245,7 +245,7 @@ def _check_pictures(session: DuplexEngineSession, item: MessageItem, at: str, he
     for index, part in enumerate(item.content):
         if isinstance(part, InputImagePart) and not session.capabilities.supports_image_input:
             raise RealtimeError("unsupported", "the model takes no images", param=f"{at}.content[{index}]")
-    check_images(item, held, at)
+    check_images(item, held, session.limits, at)
 
 
 def check_call_output(session: DuplexEngineSession, item: FunctionCallOutputItem) -> None:

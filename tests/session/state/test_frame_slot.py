@@ -13,7 +13,7 @@ A, B, C, D = b"a", b"bb", b"ccc", b"dddd"
 
 def test_the_newest_stay() -> None:
     """In their order; taking them empties the slot, looking at them does not."""
-    slot = FrameSlot()
+    slot = FrameSlot(2)
     slot.put([A])
     slot.put([B, C])
     assert slot.peek() == slot.peek() == (B, C)
@@ -24,7 +24,7 @@ def test_the_newest_stay() -> None:
 
 def test_what_came_meanwhile_is_newer_than_what_is_put_back() -> None:
     """And wins where there is no room for both."""
-    slot = FrameSlot()
+    slot = FrameSlot(2)
     slot.put([A, B])
     taken = slot.take()
     slot.put([C])
@@ -37,7 +37,7 @@ def test_what_came_meanwhile_is_newer_than_what_is_put_back() -> None:
 
 def test_a_slot_may_be_cleared() -> None:
     """Then nothing is there."""
-    slot = FrameSlot()
+    slot = FrameSlot(2)
     slot.put([A, B])
     slot.clear()
     assert (slot.peek(), slot.held_bytes) == ((), 0)
@@ -51,7 +51,7 @@ def test_it_is_known_beforehand_what_would_be_held(
     held: tuple[bytes, ...], coming: tuple[bytes, ...], expected: int
 ) -> None:
     """Which frames would go is counted too."""
-    slot = FrameSlot()
+    slot = FrameSlot(2)
     slot.put(held)
     assert slot.bytes_with(coming) == expected
     assert slot.peek() == held

@@ -6,6 +6,7 @@ import base64
 
 import pytest
 
+from duplex_trio.deploy import SessionLimits
 from duplex_trio.protocol.duplex import (
     InputImagePart,
     InputTextPart,
@@ -14,8 +15,9 @@ from duplex_trio.protocol.duplex import (
     RealtimeError,
 )
 from duplex_trio.session.state.conversation import Conversation, ConversationEntry, item_text
-from duplex_trio.session.state.images import IMAGE_CHARS_MAX, IMAGES_MAX, check_images, images_of
+from duplex_trio.session.state.images import check_images, images_of
 
+LIMITS = SessionLimits(conversation_images_max=8, conversation_image_chars_max=10_000)
 PNG = "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n rest").decode()
 JPEG = "data:image/jpeg;base64," + base64.b64encode(b"\xff\xd8 rest").decode()
 
@@ -27,15 +29,15 @@ def shown(*urls: str, text: str | None = None, item_id: str = "") -> MessageItem
 
 def refusal(item: MessageItem, *held: MessageItem) -> tuple[str, str | None]:
     with pytest.raises(RealtimeError) as caught:
-        check_images(item, held)
+        check_images(item, held, LIMITS)
     return caught.value.code, caught.value.param
 
 
 @pytest.mark.parametrize("url", [PNG, JPEG])
 def test_a_picture_is_taken(url: str) -> None:
     """PNG and JPEG, beside text or alone."""
-    check_images(shown(url), ())
-    check_images(shown(url, text="what is it?"), ())
+    check_images(shown(url), (), LIMITS)
+    check_images(shown(url, text="what is it?"), (), LIMITS)
 
 
 @pytest.mark.parametrize(
@@ -57,17 +59,17 @@ def test_what_is_none_is_refused_by_its_part(url: str) -> None:
 def test_a_conversation_holds_so_many() -> None:
     """Of all its items together."""
     held = [shown(PNG, JPEG)] * 3
-    check_images(shown(*[PNG] * (IMAGES_MAX - 6)), held)
-    assert refusal(shown(*[PNG] * (IMAGES_MAX - 5)), *held) == ("input_backpressure", "item.content")
+    check_images(shown(*[PNG] * 2), held, LIMITS)
+    assert refusal(shown(*[PNG] * 3), *held) == ("input_backpressure", "item.content")
 
 
 def test_and_so_much() -> None:
     """By the characters of their URLs; an item without pictures is always taken."""
-    data = base64.b64encode(b"\xff\xd8" + bytes(IMAGE_CHARS_MAX // 2 * 3 // 4)).decode()
+    data = base64.b64encode(b"\xff\xd8" + bytes(5_000 * 3 // 4)).decode()
     big = shown("data:image/jpeg;base64," + data)
-    check_images(big, ())
+    check_images(big, (), LIMITS)
     assert refusal(big, big) == ("input_backpressure", "item.content")
-    check_images(shown(text="hello"), [big, big])
+    check_images(shown(text="hello"), [big, big], LIMITS)
 
 
 def test_the_model_is_told_of_them() -> None:
