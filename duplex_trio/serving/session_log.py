@@ -69,7 +69,7 @@ class SessionLog:
             self._said(event.type, getattr(event, "transcript", None) or getattr(event, "text", None) or "")
 
     def text(self, text: bytes) -> None:
-        """The same for an event of the duplex dialect that is rendered already."""
+        """The same for an event of the duplex dialect that is rendered already; a replay repeats it."""
         if self._transcripts:
             event = orjson.loads(text)
             self._said(event["type"], event.get("transcript") or event.get("text") or "")

@@ -19,8 +19,11 @@ from duplex_trio.entrypoints.duplex_omni import DuplexOmni
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.plugin.capabilities import DuplexCapabilities
+from duplex_trio.protocol.dialects import render
+from duplex_trio.serving import socket_attachment
 from duplex_trio.serving.options import ServeOptions
 from duplex_trio.serving.run import make_app
+from duplex_trio.session import delivery
 from duplex_trio.testing import scripted_omni
 from duplex_trio.testing.steps import acting_at
 
@@ -106,13 +109,15 @@ class Deployment:
 @pytest.fixture
 def deployment(connect_to: Any) -> Any:
     @asynccontextmanager
-    async def made(**engine: Any) -> AsyncIterator[Deployment]:
+    async def made(*, log_transcripts: bool = False, **engine: Any) -> AsyncIterator[Deployment]:
         script = Script(replies={"go": LONG})
         async with (
             scripted_omni(**({"script": script} | engine)) as omni,
             trio.open_nursery() as nursery,
         ):
-            found = Deployment(omni, make_app(omni, ServeOptions()), nursery, connect_to)
+            found = Deployment(
+                omni, make_app(omni, ServeOptions(log_transcripts=log_transcripts)), nursery, connect_to
+            )
             yield found
             await found.settle()
 
@@ -537,6 +542,48 @@ async def test_a_resume_is_cut_at_any_step(
         while await cut_at(here, step, how=how):
             step += stride
         assert step > 30
+
+
+# ------------------------------------------------------------------ what it costs
+
+
+async def test_an_event_is_rendered_once(
+    deployment: Any, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For the socket, for the journal and for its replay; a session without a journal renders for its socket."""
+    rendered: dict[str, list[str]] = {"journal": [], "socket": []}
+    for place, module in (("journal", delivery), ("socket", socket_attachment)):
+
+        def counting(event: Any, *arguments: Any, place: str = place, **named: Any) -> bytes | None:
+            rendered[place].append(event.type)
+            return render(event, *arguments, **named)
+
+        monkeypatch.setattr(module, "render", counting)
+    async with deployment() as here:
+        client, created = await here.open()
+        await client.say(*GO)
+        await client.until("response.done")
+        count = len(rendered["journal"])
+        again = await here.ask(session_id(created), created["resume_token"], 0)
+        while again.seq < client.seq:
+            await again.next()
+        assert len(rendered["journal"]) == count
+        assert rendered["socket"] == ["session.created", "session.resumed", "session.replaced"]
+        stock = await here.socket("/v1/realtime")
+        await stock.until("conversation.created")
+        assert len(rendered["journal"]) == count
+
+
+async def test_what_is_said_can_be_logged(deployment: Any, autojump_clock: MockClock) -> None:
+    """Of sessions with a journal and of those without one, if the operator asks for it."""
+    for target, wanted in (("/v1/duplex", True), ("/v1/realtime", True), ("/v1/duplex", False)):
+        with capture_logs() as lines:
+            async with deployment(log_transcripts=wanted) as here:
+                client = await here.socket(target)
+                await client.say(*GO)
+                await client.until("response.done")
+        said = [line["text"] for line in lines if line["event"] == "assistant.said"]
+        assert said == [LONG] * wanted
 
 
 # ------------------------------------------------------------------ secrets
