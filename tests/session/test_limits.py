@@ -371,7 +371,8 @@ class _Slow(RecordingAttachment):
 
 async def test_control_events_max(autojump_clock: MockClock) -> None:
     """The session of a client that does not read ends with `slow_reader` and code 1008."""
-    async with scripted_omni(limits=SessionLimits(control_events_max=8)) as omni:
+    limits = SessionLimits(control_events_max=8, goodbye_timeout_s=20.0)
+    async with scripted_omni(limits=limits) as omni:
         attachment = _Slow()
         handle = await omni.open_session(dialect="duplex", attachment=attachment)
         talker = Talker(handle, attachment)
