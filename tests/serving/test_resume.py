@@ -563,6 +563,7 @@ async def test_an_event_is_rendered_once(
         client, created = await here.open()
         await client.say(*GO)
         await client.until("response.done")
+        await trio.sleep(1)
         count = len(rendered["journal"])
         again = await here.ask(session_id(created), created["resume_token"], 0)
         while again.seq < client.seq:
