@@ -239,7 +239,7 @@ class SpeechDetector(VoiceListener):
         timeline, limits = self._core.state.timeline, self._core.limits
         longest = int(limits.speech_s_max * timeline.sample_rate_hz)
         if self._keeps_speech:
-            longest = min(longest, self._room * 3 // 4)
+            longest = min(longest, self._line_samples // 2)
         return self.scored - self._speech_start >= longest
 
     def _speech_begins(self, start: int) -> None:
@@ -297,14 +297,14 @@ class SpeechDetector(VoiceListener):
 
     @property
     def _kept(self) -> int:
-        """Quiet samples that stay: speech may turn out to have begun in them. At most half of what there is
-        room for, so that a small line does not refuse sound because of silence."""
+        """Quiet samples that stay: speech may turn out to have begun in them. At most half of what a turn may hold
+        in a small line, so that there is room for what is said."""
         params, timeline = self._endpointer.params, self._core.state.timeline
         kept_s = (params.prefix_padding_ms + params.min_speech_duration_ms) / 1000 + KEPT_BEFORE_SPEECH_S
-        return min(int(kept_s * timeline.sample_rate_hz), self._room // 2)
+        return min(int(kept_s * timeline.sample_rate_hz), self._line_samples // 4)
 
     @property
-    def _room(self) -> int:
+    def _line_samples(self) -> int:
         return self._core.state.timeline.bytes_max // BYTES_PER_SAMPLE
 
     # ------------------------------------------------------------------ the task

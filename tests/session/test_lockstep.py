@@ -21,6 +21,9 @@ from duplex_trio.protocol.duplex import (
     Commit,
     CreateResponse,
     ErrorEvent,
+    InputAudioBufferCommitted,
+    InputAudioBufferSpeechStarted,
+    InputAudioBufferSpeechStopped,
     ResponseCreated,
     ResponseDone,
     ResponseListen,
@@ -53,6 +56,11 @@ class WatchedPipeline(LockstepPipeline):
     def __init__(self) -> None:
         super().__init__()
         self.plugin: Watched = Watched()
+
+
+class Deaf(WatchedPipeline):
+    def build_vad_worker(self) -> None:
+        return None
 
 
 def append_frame(talker: Talker, loudness: float, samples: int = FRAME_SAMPLES) -> None:
@@ -250,11 +258,40 @@ async def test_a_commit_waits_behind_the_sound_before_it(autojump_clock: MockClo
         assert sum(unit.final for unit in pipeline.plugin.units) == 1
 
 
-async def test_voice_activity_is_not_offered(autojump_clock: MockClock) -> None:
-    """The detector hears 16 kHz: a client that asks for it is told once, and its frames are answered for long."""
+async def test_speech_is_found_at_its_own_rate(autojump_clock: MockClock) -> None:
+    """The detector hears 16 kHz and the model 24: positions are milliseconds all the same, for as long as it lasts."""
+    limits = SessionLimits(pending_input_bytes_max=8 * 24_000 * 4)
+    patch = {"turn_detection": {"type": "server_vad", "silence_duration_ms": 500}}
+    async with conversation(pipeline=WatchedPipeline(), patch=patch, limits=limits) as talker:
+        for _ in range(5):
+            await talker.pause(3.0)
+            await talker.speak(1.0)
+        await talker.pause(3.0)
+        starts_ms = [event.audio_start_ms for event in talker.heard.of(InputAudioBufferSpeechStarted)]
+        ends_ms = [event.audio_end_ms for event in talker.heard.of(InputAudioBufferSpeechStopped)]
+        assert starts_ms == pytest.approx([3000 - 300 + 4000 * turn for turn in range(5)], abs=64)
+        assert ends_ms == pytest.approx([4000 + 500 + 4000 * turn for turn in range(5)], abs=64)
+        assert not talker.heard.of(InputAudioBufferCommitted)
+        assert not talker.heard.of(ErrorEvent)
+        assert sound_ms(talker) == pytest.approx(23_000, abs=200)
+
+
+async def test_speech_is_found_soon_at_its_own_rate(autojump_clock: MockClock) -> None:
+    """What the resampler holds back comes on top of what speech takes to count, and nothing else."""
+    patch = {"turn_detection": {"type": "server_vad"}}
+    async with conversation(pipeline=WatchedPipeline(), patch=patch) as talker:
+        await talker.pause(2.0)
+        spoke_s = trio.current_time()
+        await talker.speak(0.5)
+        heard_s = talker.heard.times_s[talker.heard.types.index("input_audio_buffer.speech_started")]
+        assert heard_s - spoke_s <= 0.096 + 0.032 + 0.021 + 0.02 + STEP_S + 1e-6
+
+
+async def test_frames_are_answered_when_voice_activity_is_gone(autojump_clock: MockClock) -> None:
+    """A client that asks for it where there is none is told once, and its frames are answered for long."""
     limits = SessionLimits(pending_input_bytes_max=8 * 24_000 * 4)
     patch = {"turn_detection": {"type": "server_vad"}}
-    async with conversation(pipeline=WatchedPipeline(), patch=patch, limits=limits) as talker:
+    async with conversation(pipeline=Deaf(), patch=patch, limits=limits) as talker:
         await talker.speak(20.0)
         errors = [event.error.code for event in talker.heard.of(ErrorEvent)]
         assert errors == ["server_vad_unavailable"]

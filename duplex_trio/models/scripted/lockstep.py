@@ -15,7 +15,7 @@ import numpy as np
 from attrs import define, frozen
 
 from duplex_trio.deploy.config import DeployConfig
-from duplex_trio.models.scripted.workers import TONE_HZ, TTS_RATE_HZ
+from duplex_trio.models.scripted.workers import TONE_HZ, TTS_RATE_HZ, EnergyVad
 from duplex_trio.plugin.capabilities import DuplexCapabilities
 from duplex_trio.plugin.pipeline import Pipeline, StageSpec
 from duplex_trio.plugin.requests import RequestView, StageForward
@@ -139,6 +139,10 @@ class LockstepPipeline(Pipeline):
     def build_plugin(self) -> LockstepPlugin:
         """The plugin."""
         return self.plugin
+
+    def build_vad_worker(self) -> StageWorker:
+        """Voice activity by loudness, for clients that want to see when they are heard."""
+        return EnergyVad()
 
 
 def frame_of(rms: float) -> Pcm:

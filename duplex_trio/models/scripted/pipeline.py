@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from duplex_trio.deploy.config import DeployConfig
 from duplex_trio.models.cascade.plugin import ASR, LLM, TTS, CascadePlugin
 from duplex_trio.models.cascade.profiles import ChatProfile
 from duplex_trio.models.scripted.script import Script
-from duplex_trio.models.scripted.workers import EnergyVad, ScriptedAsr, ScriptedLlm, ScriptedTts
+from duplex_trio.models.scripted.workers import EnergyVad, ScriptedAsr, ScriptedLlm, ScriptedTts, ScriptedVad
 from duplex_trio.plugin.pipeline import Pipeline, StageSpec
 from duplex_trio.stages.worker import StageWorker
 
@@ -17,6 +19,8 @@ class ScriptedPipeline(Pipeline):
     Args:
         deploy: unused; the script is the deployment.
         script: what is heard and said.
+        probabilities: how sure voice activity is of speech in one frame after the other of each session; by
+        loudness without.
     """
 
     name = "scripted"
@@ -26,8 +30,15 @@ class ScriptedPipeline(Pipeline):
         StageSpec(stage_id=TTS, name="tts", input_sources=(LLM,), window=4),
     )
 
-    def __init__(self, deploy: DeployConfig | None = None, *, script: Script | None = None) -> None:
+    def __init__(
+        self,
+        deploy: DeployConfig | None = None,
+        *,
+        script: Script | None = None,
+        probabilities: Sequence[float] | None = None,
+    ) -> None:
         self.script = script or Script()
+        self._probabilities = probabilities
 
     def model_name(self) -> str:
         """The served name."""
@@ -42,5 +53,5 @@ class ScriptedPipeline(Pipeline):
         return CascadePlugin(ChatProfile(default_instructions=None), voices=("tone",))
 
     def build_vad_worker(self) -> StageWorker | None:
-        """Voice activity by loudness."""
-        return EnergyVad()
+        """Voice activity."""
+        return EnergyVad() if self._probabilities is None else ScriptedVad(self._probabilities)

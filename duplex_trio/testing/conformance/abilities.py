@@ -39,7 +39,6 @@ from duplex_trio.testing.talker import CHUNK_MS, Talker, open_talker
 
 SETTLE_S = 0.5
 """Time for a command to have its effect, in seconds of Trio's clock."""
-DETECTOR_RATE_HZ = 16_000
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 FRAME = b"\xff\xd8\xff\xd9"
 
@@ -193,7 +192,7 @@ async def its_context_is_locked_as_declared(room: Room) -> None:
 
 
 async def server_vad_is_offered_or_refused(room: Room) -> None:
-    """With a detector, and sound that it can hear, a session takes server VAD; else its client is told."""
+    """With a detector a session takes server VAD, at whatever rate the model hears; else its client is told."""
     pipeline = room.make_pipeline()
     offered = pipeline.build_vad_worker() is not None
     async with room.engine() as omni:
@@ -201,7 +200,6 @@ async def server_vad_is_offered_or_refused(room: Room) -> None:
         await talker.pause(1.0)
         await trio.sleep(SETTLE_S)
         told = [event.error.code for event in talker.heard.of(ErrorEvent)]
-        offered = offered and plugin_of(omni).input_sample_rate_hz == DETECTOR_RATE_HZ
         assert told == ([] if offered else ["server_vad_unavailable"]), f"the client was told {told}"
         await finish(omni, talker)
 
