@@ -18,6 +18,7 @@ from duplex_trio.protocol.duplex import (
     CreateResponse,
     DuplexCommand,
     ErrorEvent,
+    Heartbeat,
     InputImagePart,
     InputTextPart,
     MessageItem,
@@ -26,14 +27,16 @@ from duplex_trio.protocol.duplex import (
     ResponseCreateOptions,
     ResponseDone,
     ResponseOutputAudioDelta,
+    SessionHeartbeatAck,
     SessionUpdated,
     SignalTurn,
     TurnEvent,
     UpdateSession,
 )
 from duplex_trio.testing.conformance.heard import HookLog
-from duplex_trio.testing.conformance.room import Room, owns_turns, plugin_of
+from duplex_trio.testing.conformance.room import BY_HAND, Room, owns_turns, plugin_of
 from duplex_trio.testing.conformance.wrapped import WrappedPipeline
+from duplex_trio.testing.returning import open_returning
 from duplex_trio.testing.run import finish
 from duplex_trio.testing.talker import CHUNK_MS, Talker, open_talker
 
@@ -191,6 +194,25 @@ async def its_context_is_locked_as_declared(room: Room) -> None:
         await finish(omni, talker)
 
 
+async def lost_connections_are_as_declared(room: Room) -> None:
+    """A session that can be resumed goes on without its client, who misses nothing; any other one ends."""
+    async with room.engine() as omni:
+        talker = await open_returning(omni, patch=BY_HAND)
+        await room.say(omni, talker)
+        await room.hear(omni, talker, ResponseOutputAudioDelta)
+        talker.lose()
+        if _able(omni).supports_session_resume:
+            await trio.sleep(SETTLE_S)
+            talker.resume()
+            talker.send(Heartbeat())
+            await talker.heard.wait_for(SessionHeartbeatAck)
+            assert talker.gapless, "events were lost, or came twice"
+        else:
+            end = await talker.handle.wait_closed()
+            assert end.reason == "disconnect", f"it ended as {end.reason}"
+        await finish(omni, talker)
+
+
 async def server_vad_is_offered_or_refused(room: Room) -> None:
     """With a detector a session takes server VAD, at whatever rate the model hears; else its client is told."""
     pipeline = room.make_pipeline()
@@ -242,6 +264,7 @@ CHECKS = (
     turns_overlap_as_declared,
     tools_are_as_declared,
     its_context_is_locked_as_declared,
+    lost_connections_are_as_declared,
     server_vad_is_offered_or_refused,
     knobs_are_read_or_refused,
 )
