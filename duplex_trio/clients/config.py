@@ -82,7 +82,7 @@ class SessionConfig:
         auto_response: whether the model decides by itself when to talk; left to the server by default.
         temperature: of sampling.
         max_output_tokens: bound of one answer.
-        overlap_policy: `listen_only` or `barge_in_on_speech`.
+        overlap_policy: `listen_only`, `barge_in_on_speech`, or, without turn detection, `by_duration`.
         playback_commit_policy: `ack_only` or `commit_all_on_done`.
         idle_timeout_s: how long the socket may stay silent.
         metadata: free strings, echoed.

@@ -79,7 +79,7 @@ class SessionCore:
         disarm_idle: told of everything for which a silent user need not be prompted.
         cancel_floor: commands below it asked for responses that were cancelled before they began.
         input_floor: commits below it took sound that was dropped.
-        detector_failed: speech is not detected, whatever the session's configuration says.
+        detects: whether the server itself finds out where speech begins and ends; kept by the detector.
         progressed: where the socket's reader waits while much of what it brought is still to be worked off.
     """
 
@@ -115,7 +115,7 @@ class SessionCore:
         self.asked = 0
         self.cancel_floor = 0
         self.input_floor = 0
-        self.detector_failed = False
+        self.detects = False
         self.epoch_scope: trio.CancelScope | None = None
         self.lease_scope: trio.CancelScope | None = None
         self.egress_scope = trio.CancelScope(shield=True)
@@ -130,11 +130,6 @@ class SessionCore:
     def now_s(self) -> float:
         """The session's clock, in seconds."""
         return trio.current_time()
-
-    @property
-    def detects(self) -> bool:
-        """Whether the server itself finds out where speech begins and ends."""
-        return self.state.config.turn_detection is not None and not self.detector_failed
 
     @property
     def crowded(self) -> bool:

@@ -43,6 +43,8 @@ CATCH_UP_S = 1.0
 waits in line while the sound behind it does not."""
 KEPT_BEFORE_SPEECH_S = 2.0
 """Quiet sound kept beside the padding, for a client that commits by hand."""
+QUIET_S_MAX = 2 * KEPT_BEFORE_SPEECH_S
+"""Quiet sound that is held before it is cut down to that, where appends are judged one by one."""
 
 Prepare = Callable[[int, int], None]
 """Computes an answer to the speech in a range of the input line and holds it."""
@@ -72,7 +74,7 @@ class SpeechDetector(VoiceListener):
         self._given_s = 0.0
         self._found: deque[EndpointEvent] = deque()
         self._ending: SpeechEndedWork | None = None
-        self._on = False
+        self._lost = False
         self._speech_start = 0
         self._partials = PartialTranscripts(core)
         self._crash: Exception | None = None
@@ -88,7 +90,7 @@ class SpeechDetector(VoiceListener):
 
     def heard(self) -> None:
         """Sound was added to the input line."""
-        if self._on:
+        if self._core.detects:
             self._ask()
         else:
             self._trim()
@@ -105,8 +107,8 @@ class SpeechDetector(VoiceListener):
         listens for its end any more, so it ends here for the client; its sound stays, to be committed by
         hand.
         """
-        timeline, was_on = self._core.state.timeline, self._on
-        self._on = self._core.detects
+        timeline, was_on = self._core.state.timeline, self._core.detects
+        self._core.detects = detection is not None and not self._lost
         if detection is None:
             self._stop_listening()
             return
@@ -151,7 +153,7 @@ class SpeechDetector(VoiceListener):
         return EndpointingParams(silence_duration_ms=silence_ms or timeout_ms, pause_ms=pause_ms)
 
     def _stop_listening(self) -> None:
-        self._on = False
+        self._core.detects = False
         self._control.discard_prepared()
         self._core.emit(speech_stopped(self._core.state, self.scored))
         self._forget()
@@ -171,7 +173,7 @@ class SpeechDetector(VoiceListener):
 
     @property
     def _may_score(self) -> bool:
-        return self._on and self._ending is None and not self._core.closing
+        return self._core.detects and self._ending is None and not self._core.closing
 
     def next_frames(self, frames_max: int) -> Pcm:
         """Hand out sound to score; see `VoiceListener`."""
@@ -188,7 +190,7 @@ class SpeechDetector(VoiceListener):
 
     def unavailable(self) -> None:
         """Go on without detection; see `VoiceListener`."""
-        self._line, self._core.detector_failed = None, True
+        self._line, self._lost = None, True
         self._stop_listening()
         self._core.refuse(
             RealtimeError(
@@ -279,10 +281,14 @@ class SpeechDetector(VoiceListener):
         """Forget sound that nobody can ask for any more."""
         state = self._core.state
         timeline = state.timeline
-        if not self._on:
+        if not self._core.detects:
             if self._core.units is not None:
                 timeline.trim(timeline.end - int(CATCH_UP_S * timeline.sample_rate_hz))
-            elif self._overlap.judges and not state.speech_open:
+            elif (
+                timeline.end - timeline.start > QUIET_S_MAX * timeline.sample_rate_hz
+                and self._overlap.judges
+                and not state.speech_open
+            ):
                 timeline.trim(timeline.end - self._kept)
         elif not self._keeps_speech:
             timeline.trim(self.scored)

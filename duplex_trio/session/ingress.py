@@ -49,7 +49,7 @@ class SessionIngress:
         frames = command.video_frames
         check_append_modalities(state.capabilities, audio=bool(command.audio), video=bool(frames))
         if not command.audio:
-            self._show(command)
+            self._show(command, received_s)
             return
         decoder = self._decoder_for(command)
         samples = decoder.samples_of(len(command.audio))
@@ -61,9 +61,9 @@ class SessionIngress:
         hints = command.hints
         if hints is NO_HINTS and not self._overlap.judges:
             state.heard.unjudged = True
-        elif not self._overlap.hear(command, pcm):
+        elif not self._overlap.hear(command, pcm, received_s):
             pcm = np.zeros_like(pcm)
-        if hints.overlap_intent != "drop":
+        if frames and hints.overlap_intent != "drop":
             state.frames.put(frames)
         if core.units is not None:
             core.units.line.feed(pcm, force_listen=hints.force_listen)
@@ -78,11 +78,11 @@ class SessionIngress:
         core.counters.decode_ms.observe((core.now_s - begin_s) * 1000)
         return pcm
 
-    def _show(self, command: AppendAudio) -> None:
+    def _show(self, command: AppendAudio, received_s: float) -> None:
         """Take an append of pictures alone; what it says about a response in progress counts as of any other."""
         self._require_room(0, command.video_frames)
         if command.hints is not NO_HINTS or self._overlap.judges:
-            self._overlap.hear(command, _NO_SOUND)
+            self._overlap.hear(command, _NO_SOUND, received_s)
         if command.hints.overlap_intent != "drop":
             self._core.state.frames.put(command.video_frames)
         self._core.touch()

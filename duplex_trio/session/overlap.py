@@ -33,6 +33,7 @@ class OverlapJudge:
     def __init__(self, core: SessionCore, control: SessionControl) -> None:
         self._core = core
         self._control = control
+        self._has_verdicts = core.state.dialect == "duplex"
 
     @property
     def judges(self) -> bool:
@@ -40,49 +41,37 @@ class OverlapJudge:
 
         No detector does it, and the dialect has verdicts.
         """
-        return self._core.state.dialect == "duplex" and not self._core.detects
+        return self._has_verdicts and not self._core.detects
 
-    def hear(self, command: AppendAudio, pcm: Pcm) -> bool:
+    def hear(self, command: AppendAudio, pcm: Pcm, now_s: float) -> bool:
         """Take an append that a decision or a verdict may be about, before it is stored.
 
         Args:
             command: the append.
             pcm: its sound at the model's rate.
+            now_s: when it came.
 
         Returns:
-            Whether its sound enters the input; else silence does in its place. Pictures show what is now, whoever
-            speaks, so only the client's own `drop` means them too.
+            Whether its sound enters the input; else silence does in its place. Pictures show what is now,
+            whoever speaks, so only the client's own `drop` means them too.
         """
         core, state = self._core, self._core.state
-        hints = command.hints
-        judged, detects = self.judges, self._core.detects
+        hints, judged = command.hints, self._has_verdicts and not core.detects
+        said = hints is not NO_HINTS and hints.decides_overlap
         speech = len(pcm) > 0 and holds_speech(hints, pcm, silence_rms=state.config.overlap_silence_rms)
-        vision = bool(command.video_frames) and "audio" not in state.capabilities.required_input_modalities
+        over = state.interruptible(now_s) if said else state.spoken_over(now_s)
         kept = True
-        asks = hints.decides_overlap or (judged and core.units is None)
-        if not len(pcm) and not vision:
-            # The resampler holds all of it, or there are only pictures: there is nothing to judge in it.
-            asks = hints.asks_barge_in
-        over = state.interruptible if hints.decides_overlap else state.spoken_over
-        if asks and over(core.now_s):
-            ruling = decide_overlap(
-                self._situation(
-                    hints,
-                    speech=speech,
-                    duration_ms=self._duration_ms(hints, pcm),
-                    vad_started=False if detects else None,
-                    vision_follow=vision,
-                )
-            )
-            self._obey(ruling, command)
+        if over and (said or (judged and core.units is None)) and self._has_matter(command, pcm):
+            ruling = self._rule_on(command, pcm, speech=speech)
             kept = ruling.buffer
-            if not kept:
-                speech = False
-            elif detects and ruling.action == "listen":
+            speech = speech and kept
+            if kept and core.detects and ruling.action == "listen":
                 state.heard.listens_until = state.timeline.end + len(pcm)
-        elif judged and not speech and core.units is None and len(pcm):
-            self._tell_silence()
-        self._note(hints, pcm, speech=speech, judged=judged)
+            over = ruling.cancel_reason is None
+        elif judged and not speech and core.units is None and len(pcm) and state.heard.tells(_SILENCE):
+            core.emit(listening(state, _SILENCE))
+        if kept and (speech or not judged):
+            self._note(hints, pcm, judged=judged, over=over)
         return kept
 
     def speech_began(self, begin: int, end: int) -> None:
@@ -103,11 +92,37 @@ class OverlapJudge:
                 vad_started=not hinted,
             )
         )
-        listens = ruling.action == "listen" and state.dialect == "duplex"
+        listens = ruling.action == "listen" and self._has_verdicts
         state.heard.over_response = listens and state.spoken_over(core.now_s)
-        self._tell(ruling, NO_HINTS, since_s=timeline.arrival_s(end))
+        self._obey(ruling, NO_HINTS, since_s=timeline.arrival_s(end))
 
     # ------------------------------------------------------------------ asking
+
+    def _has_matter(self, command: AppendAudio, pcm: Pcm) -> bool:
+        """Whether there is something to decide about.
+
+        The resampler may hold all of an append, and one may hold nothing but pictures for a model that hears.
+        """
+        return len(pcm) > 0 or self._shows(command) or command.hints.asks_barge_in
+
+    def _shows(self, command: AppendAudio) -> bool:
+        required = self._core.state.capabilities.required_input_modalities
+        return bool(command.video_frames) and "audio" not in required
+
+    def _rule_on(self, command: AppendAudio, pcm: Pcm, *, speech: bool) -> OverlapRuling:
+        """Decide about an append, and let it be so."""
+        hints = command.hints
+        situation = self._situation(
+            hints,
+            speech=speech,
+            duration_ms=self._duration_ms(hints, pcm),
+            vad_started=False if self._core.detects else None,
+            vision_follow=self._shows(command),
+        )
+        ruling = decide_overlap(situation)
+        self._core.state.heard.overlap_speech_ms = ruling.overlap_speech_ms
+        self._obey(ruling, hints, event_id=command.event_id)
+        return ruling
 
     def _situation(
         self,
@@ -141,11 +156,7 @@ class OverlapJudge:
 
     # ------------------------------------------------------------------ obeying
 
-    def _obey(self, ruling: OverlapRuling, command: AppendAudio) -> None:
-        self._core.state.heard.overlap_speech_ms = ruling.overlap_speech_ms
-        self._tell(ruling, command.hints, event_id=command.event_id)
-
-    def _tell(
+    def _obey(
         self,
         ruling: OverlapRuling,
         hints: AppendHints,
@@ -156,7 +167,8 @@ class OverlapJudge:
         core, state = self._core, self._core.state
         last = state.last_response
         heard_over = None if last is None else last.response_id
-        if not state.heard.tells((heard_over, state.epoch, ruling.action, ruling.reason, ruling.buffer)):
+        told = (heard_over, state.epoch, ruling.action, ruling.reason, ruling.buffer)
+        if not state.heard.tells(told) and ruling.cancel_reason is None:
             return
         if ruling.refused:
             param = "force_barge_in" if hints.force_barge_in else "overlap_action"
@@ -187,20 +199,16 @@ class OverlapJudge:
             },
         )
 
-    def _tell_silence(self) -> None:
-        if self._core.state.heard.tells(_SILENCE):
-            self._core.emit(listening(self._core.state, _SILENCE))
-
-    def _note(self, hints: AppendHints, pcm: Pcm, *, speech: bool, judged: bool) -> None:
+    def _note(self, hints: AppendHints, pcm: Pcm, *, judged: bool, over: bool) -> None:
+        """Sound enters the input that is speech, or may be."""
         state = self._core.state
         heard = state.heard
+        heard.note_transcript(hints.transcript)
         if not judged:
             heard.unjudged = True
-        elif speech:
-            heard.speech_ms += self._duration_ms(hints, pcm)
-            if not state.spoken_over(self._core.now_s):
-                heard.forget_told()
-            if not state.speech_open:
-                self._core.emit(speech_started(state, state.timeline.end))
-        if hints.transcript is not None and (speech or not judged):
-            heard.note_transcript(hints.transcript)
+            return
+        heard.speech_ms += self._duration_ms(hints, pcm)
+        if not over:
+            heard.forget_told()
+        if not state.speech_open:
+            self._core.emit(speech_started(state, state.timeline.end))

@@ -7,18 +7,17 @@ least, and else how loud it is. A detector's own result stands above all of this
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Final
 
-import numpy as np
-
-from duplex_trio.protocol.duplex import AppendHints
+from duplex_trio.protocol.duplex import NO_HINTS, AppendHints
 from duplex_trio.stages.units import Pcm
 
 
 def loudness(pcm: Pcm) -> float:
     """Root mean square of samples between -1 and 1; 0 for no samples."""
-    return float(np.sqrt(np.dot(pcm, pcm) / len(pcm))) if len(pcm) else 0.0
+    return math.sqrt(float(pcm.dot(pcm)) / len(pcm)) if len(pcm) else 0.0
 
 
 def holds_speech(hints: AppendHints, pcm: Pcm, *, silence_rms: float) -> bool:
@@ -29,7 +28,7 @@ def holds_speech(hints: AppendHints, pcm: Pcm, *, silence_rms: float) -> bool:
         pcm: its sound.
         silence_rms: loudness from which sound without a statement counts as speech.
     """
-    stated = hints.stated_speech
+    stated = None if hints is NO_HINTS else hints.stated_speech
     return stated if stated is not None else loudness(pcm) >= silence_rms
 
 
