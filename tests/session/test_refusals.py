@@ -47,6 +47,7 @@ from duplex_trio.protocol.duplex import (
     InputTextPart,
     ItemReference,
     MessageItem,
+    RealtimeError,
     ResponseCreateOptions,
     ResponseDone,
     ResponseOutputAudioDelta,
@@ -55,7 +56,16 @@ from duplex_trio.protocol.duplex import (
     TruncateItem,
     UpdateSession,
 )
-from duplex_trio.testing import Talker, conversation
+from duplex_trio.protocol.duplex.session import DuplexSessionConfig
+from duplex_trio.testing import (
+    ResumableRecorder,
+    ReturningTalker,
+    Talker,
+    conversation,
+    finish,
+    open_returning,
+    scripted_omni,
+)
 from duplex_trio.testing.invariants import check_session, core_of
 from duplex_trio.testing.snapshots import differences, snapshot
 
@@ -89,6 +99,13 @@ class _StrictPlugin(CascadePlugin):
     def validate_client_extra_body(self, extra_body: Mapping[str, Any]) -> None:
         if extra_body.get("knob") != 1:
             raise ValueError("the knob is set to 1")
+
+    def runtime_config_for_update(
+        self, config: DuplexSessionConfig, current: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        if config.instructions == "Break.":
+            raise RuntimeError("the hook is broken")
+        return super().runtime_config_for_update(config, current)
 
 
 def strict(**abilities: Any) -> Pipeline:
@@ -468,6 +485,73 @@ async def test_a_command_too_many(autojump_clock: MockClock, last: DuplexCommand
         assert not changes, "\n".join(changes)
         await wait_all_tasks_blocked()
         assert talker.heard.of(ErrorEvent)[-1].error.code == "input_backpressure"
+
+
+PNG = "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
+
+
+def pictured(*urls: str) -> CreateItem:
+    return CreateItem(item=MessageItem(role="user", content=tuple(InputImagePart(url) for url in urls)))
+
+
+PICTURES: dict[str, tuple[DuplexCommand, str, str | None]] = {
+    "no picture": (pictured("data:image/png;base64,AAAA"), "invalid_image", "item.content[0].image_url"),
+    "too many pictures": (pictured(*[PNG] * 9), "input_backpressure", "item.content"),
+}
+
+
+@pytest.mark.parametrize("fault", PICTURES)
+async def test_a_model_that_sees(autojump_clock: MockClock, fault: str) -> None:
+    """It is shown what can be seen, and not too much of it."""
+    command, code, param = PICTURES[fault]
+    async with lively(strict(supports_image_input=True)) as talker:
+        assert await refused(talker, command) == (code, param)
+
+
+@pytest.mark.usefixtures("faults_expected")
+async def test_a_model_whose_hook_breaks(autojump_clock: MockClock) -> None:
+    """An update is refused with it; the session keeps what it had."""
+    async with lively() as talker:
+        command = UpdateSession(patch={"instructions": "Break."})
+        assert await refused(talker, command) == ("internal_error", None)
+
+
+# ------------------------------------------------------------------ connections
+
+
+CONNECTIONS: dict[str, tuple[Callable[[ReturningTalker], object], str]] = {
+    "an acknowledgement of what was not sent": (lambda t: t.handle.ack_events(10**6), "invalid_event_ack"),
+    "a return that knows too little": (
+        lambda t: t.handle.resume(ResumableRecorder(9), expected_generation=9, control_id="x", last_seq=0),
+        "session_resume_conflict",
+    ),
+    "a return that knows too much": (
+        lambda t: t.handle.resume(
+            ResumableRecorder(9), expected_generation=t.handle.generation, control_id="x", last_seq=10**6
+        ),
+        "session_resume_conflict",
+    ),
+    "a detachment by one that was replaced": (lambda t: t.handle.detach(9), "session_resume_conflict"),
+}
+
+
+@pytest.mark.parametrize("fault", CONNECTIONS)
+async def test_a_refused_connection_changes_nothing(autojump_clock: MockClock, fault: str) -> None:
+    """Whoever is attached stays, and what is kept for it stays too."""
+    act, code = CONNECTIONS[fault]
+    async with scripted_omni(Script(otherwise=lambda _: LONG)) as omni:
+        talker = await open_returning(omni)
+        talker.write("go on")
+        await talker.heard.nth(ResponseOutputAudioDelta, 2)
+        await wait_all_tasks_blocked()
+        before, delivery = picture(talker), snapshot(core_of(talker.handle).delivery)
+        with pytest.raises(RealtimeError) as caught:
+            act(talker)
+        assert caught.value.code == code
+        await wait_all_tasks_blocked()
+        assert not (changes := differences(before, picture(talker))), "\n".join(changes)
+        assert snapshot(core_of(talker.handle).delivery) == delivery
+        await finish(omni, talker)
 
 
 # ------------------------------------------------------------------ an answer that was prepared ahead
