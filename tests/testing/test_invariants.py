@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
@@ -13,7 +14,7 @@ from duplex_trio.models.scripted.script import Script
 from duplex_trio.protocol.duplex import InputTextPart, MessageItem, ResponseDone, ResponseOutputAudioDelta
 from duplex_trio.session.state.conversation import ConversationEntry
 from duplex_trio.session.state.heard_text import TextMark
-from duplex_trio.testing import Talker, open_talker, scripted_omni
+from duplex_trio.testing import Talker, open_returning, open_talker, scripted_omni
 from duplex_trio.testing.invariants import (
     InvariantBroken,
     SessionWatch,
@@ -72,6 +73,10 @@ FAULTS: dict[str, Callable[[Any], object]] = {
     "bytes that are not counted": lambda core: setattr(core.egress.queue, "media_bytes", 1),
     "a queue of another epoch": lambda core: setattr(core.egress.queue, "epoch", 7),
     "a turn of an older epoch": lambda core: [setattr(t, "epoch", -1) for t in core.live_turns.values()],
+    "units of another epoch": lambda core: setattr(
+        core.state.appends, "accepted", attrs.evolve(core.state.appends.accepted, epoch=7)
+    ),
+    "an answer that nobody asked for": lambda core: setattr(core.state.deferred, "wanted", True),
     "more answers were given than asked for": lambda core: setattr(core, "asked", -1),
 }
 
@@ -99,13 +104,16 @@ async def test_what_falls_is_found(autojump_clock: MockClock, path: str, name: s
         core = core_of(talker.handle)
         place = getattr(core, path) if path else core
         watch = SessionWatch(talker.handle)
-        setattr(place, name, 5)
-        if name == "epoch":
-            core.egress.queue.epoch = 5
+
+        def put(value: int) -> None:
+            setattr(place, name, value)
+            if name == "epoch":  # what goes by it goes along
+                core.egress.queue.epoch = value
+                core.state.appends.accepted = attrs.evolve(core.state.appends.accepted, epoch=value)
+
+        put(5)
         watch.check(trio.current_time())
-        setattr(place, name, 4)
-        if name == "epoch":
-            core.egress.queue.epoch = 4
+        put(4)
         with pytest.raises(InvariantBroken, match=name):
             watch.check(trio.current_time())
 
@@ -133,3 +141,17 @@ async def test_an_engine_with_a_session_is_not_at_rest(autojump_clock: MockClock
         talker.handle.close("over")
         await talker.handle.wait_closed()
         check_engine_at_rest(omni)
+
+
+@pytest.mark.parametrize("field", ["size_bytes", "head"])
+async def test_a_journal_that_miscounts_is_found(autojump_clock: MockClock, field: str) -> None:
+    """Bytes and numbers are those of the events that it keeps."""
+    async with scripted_omni() as omni:
+        talker = await open_returning(omni)
+        core = core_of(talker.handle)
+        check_session(talker.handle, trio.current_time())
+        journal = core.delivery.journal
+        assert journal is not None
+        setattr(journal, field, getattr(journal, field) + 1)
+        with pytest.raises(InvariantBroken):
+            check_session(talker.handle, trio.current_time())
