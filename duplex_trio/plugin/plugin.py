@@ -119,12 +119,9 @@ class DuplexModelPlugin(ABC):
     def create_session_state(self) -> Any:
         """What the model remembers of one session, made as it opens and owned by it.
 
-                       Found as `session_state` in `TurnInput`, `EpochInput` and `RequestView`. Keep it
-               bounded. A turn may be planned and thrown away, and two requests of one session may be live at
-               once, so planning a turn must not change it; `commit_model_context` may, and so may the hooks
-               of units, which come one at a time.
-        in `TurnInput`, `EpochInput` and `RequestView`. Keep it bounded. Two requests
-               of one session may be live at once where turns are prepared ahead or overlap.
+        Found as `session_state` in `TurnInput`, `EpochInput` and `RequestView`. Keep it bounded. A turn may be
+        planned and thrown away, and two requests of one session may be live at once, so planning a turn must
+        not change it; `commit_model_context` may, and so may the hooks of units, which come one at a time.
         """
         return None
 
@@ -179,6 +176,5 @@ class DuplexModelPlugin(ABC):
         """What the output means to the client; empty for an output that only feeds a later stage.
 
         A `ModelFailure` ends the request, and so does a `ListenResult` or `TurnEnd` unless the request is
-        resumable:
-        its other stages are aborted.
+        resumable: its other stages are aborted.
         """

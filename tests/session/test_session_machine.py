@@ -110,6 +110,7 @@ PATCHES: list[dict[str, Any]] = [
     {"modalities": ["text"]},
     {"voice": "another"},
     {"initial_user_text": "good morning"},
+    {"tools": [{"type": "function", "name": "look_up", "parameters": {"type": "object"}}]},
 ]
 HINTS: list[dict[str, Any]] = [
     {"overlap_action": "barge_in"},
@@ -168,6 +169,8 @@ COMMANDS = st.one_of(
             AppendAudio(audio=bytes(333), format="g711_ulaw"),
             AppendAudio(audio=b"\xff" * 400, format="pcm_f32le", sample_rate_hz=16_000),
             AppendAudio(audio=bytes(801), sample_rate_hz=48_000),
+            AppendAudio(audio=bytes(4800), video_frames=(bytes(3000), bytes(5000))),
+            AppendAudio(video_frames=(bytes(400_000),)),
         ]
     ),
     st.builds(
@@ -197,7 +200,7 @@ TROUBLE = st.one_of(
 )
 WEIGHTED: list[tuple[int, st.SearchStrategy[Step]]] = [
     (4, st.builds(Turn, st.sampled_from([0.3, 1.0]))),
-    (4, st.builds(Write, st.sampled_from(["hello", "tell me everything"]))),
+    (4, st.builds(Write, st.sampled_from(["hello", "tell me everything", "look_up"]))),
     (6, st.builds(Wait, SECONDS)),
     (3, st.builds(Talk, st.sampled_from([0.1, 0.4, 1.0]), st.booleans())),
     (3, st.builds(Append, MILLISECONDS, st.booleans())),
@@ -284,6 +287,11 @@ SHAPES: dict[str, Shape] = {
     "lockstep": Shape(LockstepPipeline, answers_at_once),
     "turns": Shape(
         lambda: TurnsPipeline(script=Script(replies={"tell me everything": ANSWER * 4})), answers_in_writing
+    ),
+    "ahead": Shape(
+        lambda: TurnsPipeline(script=Script(otherwise=lambda _: ANSWER)),
+        answers_in_writing,
+        {"turn_detection": {"type": "server_vad", "interrupt_response": False}},
     ),
 }
 

@@ -27,10 +27,12 @@ class FrameSlot:
     @property
     def held_bytes(self) -> int:
         """Bytes of the frames held."""
-        return sum(map(len, self._frames))
+        return sum(map(len, self._frames)) if self._frames else 0
 
     def bytes_with(self, frames: Sequence[bytes]) -> int:
         """How many bytes would be held if these came too."""
+        if not frames:
+            return self.held_bytes
         newest = [*self._frames, *frames][-self.frames_max :]
         return sum(map(len, newest))
 

@@ -6,7 +6,13 @@ from duplex_trio.plugin.capabilities import DuplexCapabilities
 from duplex_trio.protocol.duplex import RealtimeError
 
 _FIELDS = {"audio": "audio", "video": "video_frames"}
-"""Modalities by the field of an append that holds them."""
+"""The field of an append that holds a modality."""
+_GIVEN = {
+    (audio, video): frozenset(name for name, held in (("audio", audio), ("video", video)) if held)
+    for audio in (False, True)
+    for video in (False, True)
+}
+"""The modalities of an append, by whether there is sound and whether there are frames."""
 
 
 def check_append_modalities(able: DuplexCapabilities, *, audio: bool, video: bool) -> None:
@@ -23,11 +29,13 @@ def check_append_modalities(able: DuplexCapabilities, *, audio: bool, video: boo
     Raises:
         RealtimeError: `invalid_input_modality`, naming the field.
     """
-    given = {name for name, held in (("audio", audio), ("video", video)) if held}
+    given = _GIVEN[audio, video]
     required = able.required_input_modalities
-    for name in sorted(given - required - able.optional_input_modalities):
+    taken = required | able.optional_input_modalities
+    if given and required <= given <= taken:
+        return
+    for name in sorted(given - taken):
         raise RealtimeError("invalid_input_modality", f"the model takes no {name}", param=_FIELDS[name])
     for name in sorted(required - given):
         raise RealtimeError("invalid_input_modality", f"the append holds no {name}", param=_FIELDS[name])
-    if not given:
-        raise RealtimeError("invalid_input_modality", "the append holds nothing", param="audio")
+    raise RealtimeError("invalid_input_modality", "the append holds nothing", param="audio")
