@@ -50,10 +50,11 @@ class SessionControl:
         Args:
             reason: why; `turn_detected` is reported as such, the rest as `client_cancelled`.
             first: events to send before those of the cancellation.
-            since_s: when the cause arrived; that of a command is known.
+            since_s: when the cause arrived; that of a command is known. Nobody waits for it when the session ends.
         """
         core, state, figures = self._core, self._core.state, self._core.figures
-        since_s = figures.received_s if since_s is None else since_s
+        if since_s is None and reason != "session_closed":
+            since_s = figures.received_s
         if reason not in _CUT_THE_ANSWER_ONLY:
             self._discard_upcoming()
         started_s = core.now_s

@@ -16,6 +16,7 @@ from duplex_trio.models.scripted.script import Script
 from duplex_trio.protocol.duplex import (
     BargeIn,
     CancelResponse,
+    CloseSession,
     DuplexEvent,
     DuplexExtension,
     EngineFigures,
@@ -206,13 +207,17 @@ async def test_speech_that_interrupts_is_measured_from_the_sound_that_showed_it(
         )
 
 
-async def test_the_end_of_a_session_is_no_interruption(autojump_clock: MockClock) -> None:
-    """Nobody waits for it."""
+@pytest.mark.parametrize("by_command", [False, True])
+async def test_the_end_of_a_session_is_no_interruption(autojump_clock: MockClock, by_command: bool) -> None:
+    """Nobody waits for it, whoever asks for it."""
     async with scripted_omni(Script(otherwise=lambda _: LONG)) as omni:
         talker = await open_talker(omni)
         talker.write("go")
         await talker.heard.wait_for(ResponseOutputAudioDelta)
-        talker.handle.close("over")
+        if by_command:
+            talker.send(CloseSession())
+        else:
+            talker.handle.close("over")
         await talker.handle.wait_closed()
         assert talker.handle.counters.barge_in_decide_ms.count == 0
         assert talker.handle.counters.leaked_requests == 0
