@@ -61,6 +61,7 @@ class SessionControl:
         response = state.active
         figures.cancelling(response, since_s, core.egress.raise_epoch(state.epoch + 1))
         cancellation = state.cancel(reason, started_s)
+        decided_s = core.now_s
         core.disarm_idle()
         self.discard_prepared()
         core.turns.discard_before(cancellation.epoch)
@@ -71,6 +72,7 @@ class SessionControl:
             epoch=cancellation.epoch,
             by_speech=reason == "turn_detected",
             since_s=since_s,
+            decided_s=decided_s,
             requests=[turn.request_id for turn in old],
             writing=core.egress.writing_sound,
         )

@@ -55,16 +55,23 @@ class SessionFigures:
                 response.figures.barge_in_decide_ms = (trio.current_time() - since_s) * 1000
 
     def epoch_ended(
-        self, *, epoch: int, by_speech: bool, since_s: float | None, requests: Iterable[str], writing: bool
+        self,
+        *,
+        epoch: int,
+        by_speech: bool,
+        since_s: float | None,
+        decided_s: float,
+        requests: Iterable[str],
+        writing: bool,
     ) -> None:
-        """An epoch has ended; see `InterruptionLedger.begin`."""
+        """An epoch has ended at `decided_s`; see `InterruptionLedger.begin`."""
         if since_s is None:
             return
         made = self._interruptions.begin(
             epoch=epoch,
             by_speech=by_speech,
             received_s=since_s,
-            now_s=trio.current_time(),
+            now_s=decided_s,
             requests=requests,
             writing=writing,
         )

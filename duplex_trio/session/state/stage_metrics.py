@@ -51,7 +51,8 @@ class _List:
 
     def extend(self, values: Iterable[float]) -> None:
         for value in values:
-            self.values.append(value)
+            # Rounded as they come: they are shown where a cancellation is awaited.
+            self.values.append(_rounded(value))
             self.count += 1
             self.total += value
 
@@ -104,7 +105,7 @@ class _Stage:
             if values.count:
                 shown[LISTED[name]] = _rounded(values.total / values.count)
             if lists:
-                shown[name] = [_rounded(value) for value in values.values]
+                shown[name] = list(values.values)
         return shown
 
 
