@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.stages.port import UNLIMITED
 from duplex_trio.stages.worker import StageWorker
+
+if TYPE_CHECKING:
+    from duplex_trio.plugin.plugin import DuplexModelPlugin
 
 
 @frozen(kw_only=True)
