@@ -14,6 +14,7 @@ from duplex_trio.session.control import SessionControl
 from duplex_trio.session.core import SessionCore
 from duplex_trio.session.opener import TurnOpener
 from duplex_trio.session.state.commit_policy import CommitAction, CommitSituation, decide_commit
+from duplex_trio.session.state.endpointing import EndpointingParams
 from duplex_trio.session.state.heard_input import HeardInput
 from duplex_trio.session.state.input import commit_acknowledgement, commit_audio, listening
 from duplex_trio.session.turn import Turn
@@ -86,7 +87,7 @@ class CommitFlow:
             end,
             empty=action is CommitAction.COMMIT_ONLY,
             untold=True,
-            transcript=heard.transcript,
+            transcript=self._words_of(heard),
         )
         core.emit(committed.events)
         assert core.units is not None
@@ -100,7 +101,7 @@ class CommitFlow:
             state.timeline.start,
             work.audio_end,
             empty=silent,
-            transcript=heard.transcript,
+            transcript=self._words_of(heard),
             deferred=deferred,
             asks=work.asks,
         )
@@ -116,6 +117,11 @@ class CommitFlow:
         if turn is not None:
             turn.timing.speech_end_s = turn.timing.committed_s = core.now_s
         self._begin(turn, committed.item_id, asks=work.asks, deferred=deferred, seq=work.seq)
+
+    def _words_of(self, heard: HeardInput) -> str | None:
+        """The client's words, unless no conversation has room for them."""
+        words = heard.transcript
+        return None if words is None or len(words) > self._core.limits.conversation_chars_max else words
 
     def _shows_something(self) -> bool:
         state = self._core.state
@@ -160,9 +166,10 @@ class CommitFlow:
     def _situation_of(self, work: SpeechEndedWork, turn: Turn | None) -> CommitSituation:
         core, state = self._core, self._core.state
         detection = state.config.turn_detection
-        padding_ms = detection.prefix_padding_ms if isinstance(detection, ServerVad) else 0
+        # The turn begins with what was kept in front of its speech.
+        timing = detection if isinstance(detection, ServerVad) else EndpointingParams()
         spoken_ms = (work.speech_end - work.begin) * 1000 / state.timeline.sample_rate_hz
-        speech_ms = max(0.0, spoken_ms - padding_ms)
+        speech_ms = max(0.0, spoken_ms - timing.prefix_padding_ms)
         return CommitSituation(
             owns_turns=False,
             has_audio=True,

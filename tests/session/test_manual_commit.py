@@ -6,6 +6,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from duplex_trio.engine import SessionLimits
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.protocol.duplex import (
     ClearInput,
@@ -321,3 +322,16 @@ async def test_what_one_commit_heard_is_not_what_the_next_does(autojump_clock: M
             event.duplex.commit for event in talker.heard.of(InputAudioBufferCommitted) if event.duplex
         ]
         assert [made.is_speech for made in records if made] == [True, False]
+
+
+async def test_words_that_have_no_room_are_recognised_instead(autojump_clock: MockClock) -> None:
+    """Older items make room for words that fit; for those that never would, the sound is transcribed."""
+    limits = SessionLimits(conversation_chars_max=20)
+    async with conversation(Script(heard=["short"]), patch=PUSH_TO_TALK, limits=limits) as talker:
+        for words in ("fifteen letters", "other fifteens!", "far more than there is room for"):
+            talker.append(300, loud=True, transcript=words)
+            talker.send(Commit())
+        await talker.heard.nth(ConversationItemInputAudioTranscriptionCompleted, 3)
+        said = [e.transcript for e in talker.heard.of(ConversationItemInputAudioTranscriptionCompleted)]
+        assert said == ["fifteen letters", "other fifteens!", "short"]
+        assert not talker.heard.of(ErrorEvent)

@@ -31,6 +31,7 @@ from duplex_trio.protocol.duplex import (
     ResponseListen,
     ResponseOutputAudioDelta,
 )
+from duplex_trio.stages.worker import StageWorker
 from duplex_trio.testing import Talker, conversation
 
 Transcribed = ConversationItemInputAudioTranscriptionCompleted
@@ -46,6 +47,13 @@ CUT = [
     "response.done",
     "rate_limits.updated",
 ]
+
+
+class Deaf(ScriptedPipeline):
+    """The scripted model on a deployment without voice activity."""
+
+    def build_vad_worker(self) -> StageWorker | None:
+        return None
 
 
 class Steadfast(ScriptedPipeline):
@@ -405,3 +413,24 @@ async def test_a_detector_decides_about_what_the_client_says_nothing_of(autojump
         (done,) = talker.heard.of(ResponseDone)
         assert done.duplex is not None
         assert done.duplex.cancel_reason == "turn_detected"
+
+
+async def test_where_the_detector_is_missing_loudness_takes_its_place(autojump_clock: MockClock) -> None:
+    """The policy is still to cut: what the client says, or how loud it is, decides; silence is dropped."""
+    async with conversation(pipeline=Deaf(script=script())) as talker:
+        talker.append(100, loud=False)
+        await talker.heard.wait_for(ErrorEvent)
+        talker.write("go")
+        await talker.heard.nth(ResponseOutputAudioDelta, 1)
+        await trio.sleep(1.0)
+        await talker.pause(0.3)
+        await talker.speak(0.5, is_speech=False)
+        assert not talker.heard.of(ResponseDone)
+        await talker.speak(0.3)
+        assert decisions(talker) == [
+            ("drop", "silence_or_noise"),
+            ("barge_in", "policy_barge_in_on_speech"),
+        ]
+        (done,) = talker.heard.of(ResponseDone)
+        assert done.duplex is not None
+        assert done.duplex.cancel_reason == "barge_in"

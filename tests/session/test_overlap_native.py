@@ -233,3 +233,15 @@ async def test_a_commit_says_whether_there_was_speech(
             "model_listen"
         ] * 2
         assert [unit.final for unit in pipeline.plugin.units] == [False, True]
+
+
+async def test_a_commit_of_nothing(autojump_clock: MockClock) -> None:
+    """Refused, unless the client says itself that it was nothing: then it is an item without words, and no unit."""
+    pipeline = WatchedPipeline()
+    async with conversation(pipeline=pipeline, patch=BY_HAND) as talker:
+        talker.send(Commit(event_id="e1"), Commit(is_speech=False))
+        await talker.heard.nth(InputAudioBufferCommitted, 1)
+        assert (record(talker).is_speech, record(talker).empty) == (False, True)
+        errors = [(event.error.code, event.error.event_id) for event in talker.heard.of(ErrorEvent)]
+        assert errors == [("input_audio_buffer_commit_empty", "e1")]
+        assert not pipeline.plugin.units

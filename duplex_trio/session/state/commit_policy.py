@@ -62,11 +62,11 @@ class CommitSituation:
 
 def decide_commit(s: CommitSituation) -> CommitAction:
     """The decision about one commit."""
-    if s.owns_turns:
-        return _of_a_model_that_owns_turns(s)
     if not s.has_audio and s.stated_speech is not False:
         return CommitAction.REFUSE_EMPTY
     speech = s.heard_speech if s.stated_speech is None else s.stated_speech
+    if s.owns_turns:
+        return CommitAction.START_AUTO_RESPONSE if speech else CommitAction.COMMIT_ONLY
     if not speech:
         return CommitAction.SILENT
     over_response = s.overlap_speech_ms > 0 and (s.response_active or s.playing)
@@ -75,10 +75,3 @@ def decide_commit(s: CommitSituation) -> CommitAction:
     if s.response_active and (over_response or s.asks):
         return CommitAction.DEFER_ACTIVE_RESPONSE
     return CommitAction.COMMIT_ONLY
-
-
-def _of_a_model_that_owns_turns(s: CommitSituation) -> CommitAction:
-    if not s.has_audio:
-        return CommitAction.REFUSE_EMPTY
-    speech = s.heard_speech if s.stated_speech is None else s.stated_speech
-    return CommitAction.START_AUTO_RESPONSE if speech else CommitAction.COMMIT_ONLY

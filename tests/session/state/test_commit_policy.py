@@ -74,7 +74,7 @@ def decided(**values: Any) -> CommitAction:
         ({**NATIVE, "stated_speech": False}, COMMIT_ONLY),
         ({**NATIVE, **QUIET, "stated_speech": True}, START_AUTO),
         ({**NATIVE, **NOTHING}, REFUSE_EMPTY),
-        ({**NATIVE, **NOTHING, "stated_speech": False}, REFUSE_EMPTY),
+        ({**NATIVE, **NOTHING, "stated_speech": False}, COMMIT_ONLY),
     ],
 )
 def test_the_decision(values: dict[str, Any], action: CommitAction) -> None:
