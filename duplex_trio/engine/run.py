@@ -2,7 +2,8 @@
 
 engine
 |- stage[name]  x N       one worker thread each, loaded side by side
-|- voice activity         watches that its stage answers
+|- voice activity pace    begins the jobs that were wanted too soon behind the last one
+|- voice activity watch   sees that the stage gives each job back
 `- sessions               one supervisor task per session, inside the stages' lifetime
 """
 

@@ -68,6 +68,7 @@ class SpeechDetector(VoiceListener):
         self._overlap = overlap
         self._prepare = prepare
         self._endpointer = Endpointer()
+        self._kept = self._kept_by(self._endpointer.params)
         self._sound = DetectorSound(core.state.timeline)
         self._line: VoiceLine | None = None
         self._generation = self._given_in = 0
@@ -125,7 +126,7 @@ class SpeechDetector(VoiceListener):
         detection = self._core.state.config.turn_detection
         if isinstance(detection, SemanticVad) and text.rstrip().endswith((".", "?", "!")):
             quiet_ms = self._core.plugin.default_silence_duration_ms
-            self._endpointer.configure(self._params(detection, silence_ms=quiet_ms))
+            self._judge_by(self._params(detection, silence_ms=quiet_ms))
 
     def _forget(self) -> None:
         """Hear nothing more of the sound up to here, and judge nothing more of what was heard of it."""
@@ -137,7 +138,11 @@ class SpeechDetector(VoiceListener):
 
     def _adopt(self, detection: TurnDetection | None) -> None:
         if detection is not None:
-            self._endpointer.configure(self._params(detection))
+            self._judge_by(self._params(detection))
+
+    def _judge_by(self, params: EndpointingParams) -> None:
+        self._endpointer.configure(params)
+        self._kept = self._kept_by(params)
 
     def _params(self, detection: TurnDetection, *, silence_ms: int | None = None) -> EndpointingParams:
         pause_ms = self._core.state.capabilities.speculation_pause_ms or None
@@ -301,13 +306,13 @@ class SpeechDetector(VoiceListener):
         capabilities = self._core.state.capabilities
         return self._core.units is None or capabilities.partial_transcript_interval_ms > 0
 
-    @property
-    def _kept(self) -> int:
-        """Quiet samples that stay: speech may turn out to have begun in them. At most half of what a turn may hold
-        in a small line, so that there is room for what is said."""
-        params, timeline = self._endpointer.params, self._core.state.timeline
+    def _kept_by(self, params: EndpointingParams) -> int:
+        """Quiet samples that stay: speech may turn out to have begun in them.
+
+        At most half of what a turn may hold in a small line, so that there is room for what is said.
+        """
         kept_s = (params.prefix_padding_ms + params.min_speech_duration_ms) / 1000 + KEPT_BEFORE_SPEECH_S
-        return min(int(kept_s * timeline.sample_rate_hz), self._line_samples // 4)
+        return min(int(kept_s * self._core.state.timeline.sample_rate_hz), self._line_samples // 4)
 
     @property
     def _line_samples(self) -> int:

@@ -5,7 +5,7 @@
     |  |- replay                  sends a new attachment what it missed
     |  `- parting                 tells an attachment that it is not the session's any more
     `- tasks                      cancelled when the egress has said goodbye
-       |- detector                voice activity, partial transcripts
+       |- detector                has turns committed whose end was heard
        |- actor                   ordered decisions
        |- lease                   sleeps towards a deadline that activity moves
        |- idle                    waits for a user who says nothing

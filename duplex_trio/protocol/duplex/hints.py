@@ -73,7 +73,9 @@ class AppendHints:
     @property
     def overlap_intent(self) -> OverlapIntent | None:
         """What `overlap_action` asks for; None when it is absent or a word without meaning."""
-        return OVERLAP_INTENTS.get((self.overlap_action or "").strip().lower())
+        if self.overlap_action is None:
+            return None
+        return OVERLAP_INTENTS.get(self.overlap_action.strip().lower())
 
     @property
     def decides_overlap(self) -> bool:
