@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 import trio
@@ -22,21 +21,15 @@ from duplex_trio.engine import (
 )
 from duplex_trio.entrypoints.async_omni import AsyncOmni
 from duplex_trio.entrypoints.run import run_warm
+from duplex_trio.entrypoints.warm_up import (
+    WarmUpAttachment,
+    WarmUpError,
+    warm_up_commands,
+    warm_up_session,
+)
 from duplex_trio.plugin.capabilities import DuplexCapabilities
 from duplex_trio.plugin.pipeline import Pipeline
-from duplex_trio.plugin.resumable import ResumableModelPlugin
-from duplex_trio.protocol.duplex import (
-    AppendAudio,
-    CreateItem,
-    CreateResponse,
-    DuplexEvent,
-    InputTextPart,
-    MessageItem,
-    ResponseCreateOptions,
-    ResponseDone,
-    ResponseListen,
-    ResponseOutputAudioDelta,
-)
+from duplex_trio.protocol.duplex import RealtimeError
 from duplex_trio.protocol.duplex.session import DialectName
 from duplex_trio.stages.port import StageStatistics
 
@@ -52,15 +45,8 @@ __all__ = [
     "WarmUpError",
 ]
 
-WARM_UP_TOKENS = 16
-DEFAULT_PCM_RATE_HZ = 24_000
-"""Rate of pcm16 in a session that declares nothing."""
 WARM_UP_TIMEOUT_S = 150.0
 """How long the first answer may take before the server gives up starting."""
-
-
-class WarmUpError(Exception):
-    """The model was loaded but could not answer."""
 
 
 @frozen
@@ -71,23 +57,6 @@ class EngineStatistics:
     max_sessions: int
     live_requests: int
     stages: tuple[StageStatistics, ...]
-
-
-class _WarmUpAttachment(Attachment):
-    """Waits for the first thing that shows that the model works: an answer, or that it listens."""
-
-    def __init__(self) -> None:
-        self.send_sign, self.receive_sign = trio.open_memory_channel[DuplexEvent](1)
-
-    async def send(self, event: DuplexEvent) -> None:
-        await trio.lowlevel.checkpoint()
-        if isinstance(event, ResponseDone | ResponseListen | ResponseOutputAudioDelta):
-            with suppress(trio.WouldBlock):  # the first sign is enough
-                self.send_sign.send_nowait(event)
-
-    async def close(self, code: int, reason: str) -> None:
-        await trio.lowlevel.checkpoint()
-        self.send_sign.close()
 
 
 class DuplexOmni(AsyncOmni):
@@ -219,32 +188,20 @@ class DuplexOmni(AsyncOmni):
     async def warm_up(self) -> None:
         """Hold a session of one turn, so that the first client finds everything warm.
 
-        A model that owns its turns hears two units of silence, any other one answers a greeting.
-
         Raises:
-            WarmUpError: the model gave no sign of life.
+            WarmUpError: the model refused it, failed, or gave no sign of life.
         """
-        attachment = _WarmUpAttachment()
-        handle = await self.open_session(
-            dialect="duplex", attachment=attachment, patch={"turn_detection": None}
-        )
-        plugin = self.duplex_engine.plugin
-        if isinstance(plugin, ResumableModelPlugin):
-            silence_s = 2 * plugin.unit_samples / plugin.input_sample_rate_hz
-            handle.submit(AppendAudio(audio=bytes(int(silence_s * DEFAULT_PCM_RATE_HZ) * 2)))
-        else:
-            greeting = MessageItem(role="user", content=(InputTextPart("Hello!"),))
-            handle.submit(CreateItem(item=greeting))
-            # The answer is cut as soon as it is heard: a person waits for it.
-            handle.submit(CreateResponse(options=ResponseCreateOptions(max_output_tokens=WARM_UP_TOKENS)))
+        plugin, attachment = self.duplex_engine.plugin, WarmUpAttachment()
         try:
-            with trio.fail_after(WARM_UP_TIMEOUT_S):
-                sign = await attachment.receive_sign.receive()
-        except (trio.TooSlowError, trio.EndOfChannel) as error:
-            raise WarmUpError("the model did not answer the warm-up turn") from error
-        if isinstance(sign, ResponseDone) and sign.response.status == "failed":
-            details = sign.response.status_details
-            cause = details.error.message if details is not None and details.error is not None else "unknown"
-            raise WarmUpError(f"the warm-up turn failed: {cause}")
+            handle = await self.open_session(
+                dialect="duplex", attachment=attachment, patch=warm_up_session(plugin)
+            )
+        except RealtimeError as error:
+            raise WarmUpError(f"the warm-up session was refused: {error.message}") from error
+        commands = warm_up_commands(plugin, self.capabilities)
+        for command in commands:
+            handle.submit(command)
+        if commands:
+            await attachment.wait(WARM_UP_TIMEOUT_S)
         handle.close("warm_up_done")
         await handle.wait_closed()
