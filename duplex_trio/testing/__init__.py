@@ -5,6 +5,8 @@ clock.
 `talker` speaks to a session as a person with a microphone does, `returning` loses its connection and comes
 back, `stream_rules` are what any session keeps.
 `conformance` are checks that the author of a model plugin runs through pytest.
+`invariants` are what holds inside of sessions and engines, `snapshots` show that something changed nothing,
+`program` plays whatever may happen to a session, `steps` lets it happen between any two steps of the tasks.
 """
 
 from duplex_trio.testing.recorder import RecordingAttachment, ResumableRecorder

@@ -56,6 +56,7 @@ from duplex_trio.protocol.duplex import (
 from duplex_trio.testing import Talker
 from duplex_trio.testing.program import (
     Ack,
+    AckEvents,
     Append,
     Break,
     Cancel,
@@ -109,6 +110,9 @@ PATCHES: list[dict[str, Any]] = [
     {"output_audio_format": "g711_alaw"},
     {"modalities": ["text"]},
     {"voice": "another"},
+    {"overlap_policy": "listen_only"},
+    {"overlap_policy": "barge_in_on_speech"},
+    {"extra_body": {"knob": 1}},
     {"initial_user_text": "good morning"},
     {"tools": [{"type": "function", "name": "look_up", "parameters": {"type": "object"}}]},
 ]
@@ -212,6 +216,7 @@ WEIGHTED: list[tuple[int, st.SearchStrategy[Step]]] = [
     (1, st.builds(Retrieve, PLACE)),
     (1, st.builds(Cancel, BACK)),
     (1, st.builds(Flush, BACK)),
+    (1, st.builds(AckEvents, st.sampled_from([0, 1, 5]))),
     (1, TROUBLE),
     (1, st.sampled_from([Unstick(), Heal()])),
     (2, st.sampled_from([Leave(), Return(), Return(), Return(), Break(), Stall()])),

@@ -7,6 +7,7 @@ failing, clients that stall, leave or close (`trouble`). `play` carries a progra
 
 from duplex_trio.testing.program.client import (
     Ack,
+    AckEvents,
     Append,
     Cancel,
     Delete,
@@ -36,6 +37,7 @@ from duplex_trio.testing.program.trouble import (
 
 __all__ = [
     "Ack",
+    "AckEvents",
     "Append",
     "Break",
     "Cancel",

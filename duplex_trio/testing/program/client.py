@@ -158,3 +158,15 @@ class Flush(Step):
     async def play(self, scene: Scene) -> None:
         """Name the response."""
         scene.talker.send(ClearOutputAudio(response_id=scene.response_id(self.back)))
+
+
+@frozen
+class AckEvents(Step):
+    """The client acknowledges all events that it has but the latest so many."""
+
+    but: int
+
+    async def play(self, scene: Scene) -> None:
+        """Name the last one by its number."""
+        talker = scene.talker
+        talker.handle.ack_events(max(0, talker.heard.last_seq - self.but))
