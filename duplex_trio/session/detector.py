@@ -288,7 +288,8 @@ class SpeechDetector(VoiceListener):
         timeline = state.timeline
         if not self._core.detects:
             if self._core.units is not None:
-                timeline.trim(timeline.end - int(CATCH_UP_S * timeline.sample_rate_hz))
+                caught_up = min(int(CATCH_UP_S * timeline.sample_rate_hz), self._line_samples // 4)
+                timeline.trim(timeline.end - caught_up)
             elif (
                 timeline.end - timeline.start > QUIET_S_MAX * timeline.sample_rate_hz
                 and self._overlap.judges

@@ -305,3 +305,13 @@ async def test_nothing_is_detected_unless_asked(autojump_clock: MockClock) -> No
         assert shown["turn_detection"] is None
         await talker.speak(1.0)
         assert not talker.heard.of(ErrorEvent)
+
+
+async def test_a_small_line_never_runs_full_of_what_was_heard(autojump_clock: MockClock) -> None:
+    """The model has taken the sound, so however little may wait, a client in real time is never refused."""
+    limits = SessionLimits(pending_input_bytes_max=20_000)
+    async with conversation(
+        pipeline=LockstepPipeline(), patch={"turn_detection": None}, limits=limits
+    ) as talker:
+        await talker.speak(5.0)
+        assert not talker.heard.of(ErrorEvent)
