@@ -84,6 +84,23 @@ from duplex_trio.testing.program import (
 )
 
 LIMITS = SessionLimits(pending_input_bytes_max=1 << 20, unit_timeout_s=4.0, cleanup_timeout_s=0.5)
+TIGHT = attrs.evolve(
+    LIMITS,
+    pending_commands_max=2,
+    pending_turns_max=1,
+    pending_input_bytes_max=100_000,
+    speech_s_max=1.0,
+    conversation_items_max=5,
+    history_messages_max=2,
+    units_waiting_max=1,
+    units_unanswered_max=1,
+    silence_units_max=2,
+    media_ms_max=100.0,
+    media_bytes_max=5000,
+    ended_responses_max=1,
+    disconnect_grace_s=2.0,
+)
+"""Everything is full soon."""
 
 # ------------------------------------------------------------------ what may happen
 
@@ -301,12 +318,12 @@ SHAPES: dict[str, Shape] = {
 }
 
 
-def run(shape: str, program: Program) -> None:
+def run(shape: str, program: Program, limits: SessionLimits = LIMITS) -> None:
     """Play a program on a clock of its own."""
 
     async def main() -> None:
         made = SHAPES[shape]
-        await play(program, made.make(), answers=made.answers, patch=made.patch, limits=LIMITS)
+        await play(program, made.make(), answers=made.answers, patch=made.patch, limits=limits)
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
 
@@ -341,6 +358,14 @@ def test_a_session_keeps_its_invariants(shape: str, program: Program) -> None:
 def test_a_session_keeps_its_invariants_at_length(shape: str, program: Program) -> None:
     """The same with many more programs."""
     run(shape, program)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
+@any_program(20)
+def test_a_session_where_everything_is_full_soon(shape: str, program: Program) -> None:
+    """The same with small bounds: what is full is refused, and makes room again."""
+    run(shape, program, TIGHT)
 
 
 ONCE_BROKE: list[tuple[str, Program]] = [
