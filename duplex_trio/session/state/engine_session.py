@@ -280,6 +280,7 @@ class DuplexEngineSession:
         """Tell the client to stop playing one response; what it has not heard by now it will not hear."""
         if response is not self.active and not response.cleared:
             self._credit(response, self.heard_ms(response, now_s))
+        self._move_up(response, now_s)
         response.play_end_s = float("-inf")
         response.cleared = True
         return self.cleared_event(response.response_id)
@@ -322,6 +323,16 @@ class DuplexEngineSession:
         return self._credit(response, cursor.heard_ms)
 
     # ------------------------------------------------------------------ inner workings
+
+    def _move_up(self, stopped: Response, now_s: float) -> None:
+        """What was sent behind the sound of a response that is stopped is played earlier by what is left of it."""
+        left_s = min(stopped.cursor.sent_ms / 1000, max(0.0, stopped.play_end_s - now_s))
+        if left_s <= 0:
+            return
+        for response in self.responses_newest_first():
+            if response.play_end_s > stopped.play_end_s:
+                response.play_end_s -= left_s
+        self.playout.play_end_s -= left_s
 
     def _is_playing(self, response: Response, now_s: float) -> bool:
         if response.cursor.sent_ms <= 0 or response.cleared:

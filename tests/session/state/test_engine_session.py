@@ -254,3 +254,19 @@ def test_old_responses_are_forgotten(make_session: Any, begin: Any) -> None:
     assert session.find_response(made[0].response_id) is None
     assert session.find_response(made[1].response_id) is made[1]
     assert len(session.responses_newest_first()) == 3
+
+
+def test_what_was_sent_behind_a_stopped_answer_is_played_earlier(
+    make_session: Any, speak: Any, begin: Any
+) -> None:
+    """Two answers of a second each were sent; the first is stopped after 400 ms, so the second begins there."""
+    session = make_session(dialect="ga")
+    first = begin(session)
+    speak(session, first)
+    session.complete_response(first, 0.1)
+    second = begin(session)
+    speak(session, second)
+    session.stop_playing(first, 0.4)
+    assert session.heard_ms(second, 0.4) == pytest.approx(0.0)
+    assert session.heard_ms(second, 0.9) == pytest.approx(500.0)
+    assert session.playout.ahead_ms(0.9) == pytest.approx(500.0)

@@ -237,6 +237,23 @@ class SessionMachine(RuleBasedStateMachine):
             said.told = told_now
         self.player.clear()
 
+    @rule(back=BACK)
+    def silence(self, back: int) -> None:
+        """Stop the sound of one response that has ended; what was sent behind it moves up."""
+        said = self._back(back)
+        if said is None or said is self.active or said.cleared:
+            return
+        told, plays = said.heard(self._heard_ms(said)), self._plays(said)
+        self.session.stop_playing(said.made, self.now_s)
+        said.cleared = True
+        if self.acks or plays:
+            said.told = told
+        self.player = deque((one, milliseconds) for one, milliseconds in self.player if one is not said)
+        ends_s = self.now_s
+        for one, milliseconds in self.player:
+            ends_s += milliseconds / 1000
+            one.ends_s = ends_s
+
     def _ended(self, said: Said, events: Any, status: str) -> None:
         (done,) = (event for event in events if isinstance(event, ResponseDone))
         assert (done.response.id, done.response.status) == (said.made.response_id, status)
