@@ -354,7 +354,7 @@ def test_a_session_keeps_its_invariants(shape: str, program: Program) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
-@any_program(60)
+@any_program(40)
 def test_a_session_keeps_its_invariants_at_length(shape: str, program: Program) -> None:
     """The same with many more programs."""
     run(shape, program)
