@@ -149,6 +149,8 @@ class Delivery:
         assert isinstance(link.attachment, ResumableAttachment)
         assert link.settled is not None
         try:
+            if self._link is not link:
+                return  # replaced before it had anything: what is to be said to it, its parting says
             self._look_at(link, await link.send(hello))
             while self._link is link and link.missed:
                 self._look_at(link, await link.send(link.next_missed()))

@@ -220,6 +220,33 @@ async def test_a_stuck_connection_is_taken_over(autojump_clock: MockClock) -> No
         assert talker.gapless
 
 
+class _Careful(ResumableRecorder):
+    """Takes its time, and notes when it is written to twice at a time."""
+
+    writing = 0
+    overlapped = False
+
+    async def send(self, event: DuplexEvent) -> None:
+        self.overlapped |= self.writing > 0
+        self.writing += 1
+        await trio.sleep(0.01)
+        await super().send(event)
+        self.writing -= 1
+
+
+async def test_a_client_that_was_replaced_before_it_had_anything(autojump_clock: MockClock) -> None:
+    """It is told so and nothing else, whichever of its tasks comes first."""
+    for _ in range(8):  # the order is Trio's choice
+        async with resumable() as (_, talker):
+            short, new = _Careful(2), ResumableRecorder(3)
+            talker.resume(short)
+            talker.resume(new)
+            await new.wait_live()
+            await short.wait_closed()
+            assert short.types == ["session.replaced"]
+            assert not short.overlapped
+
+
 async def test_of_two_who_know_the_same_one_wins(autojump_clock: MockClock) -> None:
     """Compare and swap: the loser is refused and changes nothing."""
     async with resumable() as (omni, talker):
