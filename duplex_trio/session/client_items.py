@@ -65,7 +65,7 @@ class ClientItems:
             )
         pcm = self._decoded(item)
         item = attrs.evolve(item, id=item.id or state.new_id("item_"))
-        check_item_id(item.id)
+        check_item_id(state, item.id)
         self._commit(item, command.previous_item_id, pcm)
 
     def _answer_call(self, command: CreateItem, item: FunctionCallOutputItem) -> None:

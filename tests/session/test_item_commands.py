@@ -24,6 +24,8 @@ from duplex_trio.protocol.duplex import (
     DeleteItem,
     DuplexCommand,
     ErrorEvent,
+    InputAudioBufferCommitted,
+    InputAudioBufferSpeechStarted,
     InputAudioPart,
     InputTextPart,
     MessageItem,
@@ -38,6 +40,7 @@ from duplex_trio.protocol.duplex import (
     TurnEvent,
 )
 from duplex_trio.protocol.duplex.audio import pcm16_bytes
+from duplex_trio.protocol.duplex.session import DialectName
 from duplex_trio.testing import Talker, conversation
 
 FOUR = "alpha bravo charlie delta"
@@ -115,6 +118,24 @@ async def test_a_refused_command_names_its_fault(
         talker.send(CreateResponse())
         assert (await talker.heard.nth(ResponseDone, 1)).response.status == "completed"
     assert told(script) == ["hi"]
+
+
+@pytest.mark.parametrize("dialect", ["ga", "duplex"])
+async def test_the_id_that_was_announced_for_speech_is_taken(
+    autojump_clock: MockClock, dialect: DialectName
+) -> None:
+    """An item of the client cannot have it, with sound or without; the speech becomes its item as it should."""
+    async with conversation(Script(), dialect=dialect) as talker:
+        await talker.speak(0.5)
+        item_id = (await talker.heard.nth(InputAudioBufferSpeechStarted, 1)).item_id
+        sound = InputAudioPart(audio=tone_base64(0.2))
+        talker.send(message("x", item_id))
+        talker.send(CreateItem(item=MessageItem(id=item_id, role="user", content=(sound,))))
+        await talker.pause(0.8)
+        codes = [event.error.code for event in talker.heard.of(ErrorEvent)]
+        assert codes == ["item_create_duplicate_item_id"] * 2
+        assert [event.item_id for event in talker.heard.of(InputAudioBufferCommitted)] == [item_id]
+        assert (await talker.heard.nth(ResponseDone, 1)).response.status == "completed"
 
 
 async def test_a_deleted_item_is_not_told(autojump_clock: MockClock) -> None:

@@ -54,7 +54,7 @@ def create_item(session: DuplexEngineSession, command: CreateItem) -> list[Duple
     item = command.item
     if not item.id:
         item = attrs.evolve(item, id=session.new_id(_ITEM_PREFIX))
-    check_item_id(item.id)
+    check_item_id(session, item.id)
     refuse_unsupported(session, item)
     if isinstance(item, FunctionCallOutputItem):
         check_call_output(session, item)
@@ -70,12 +70,19 @@ def seed_user_text(session: DuplexEngineSession, text: str | None) -> list[Duple
     return create_item(session, CreateItem(item=item))
 
 
-def check_item_id(item_id: str) -> None:
-    """Refuse ids that cannot be used: the name for the front of the conversation, and endless ones.
+def check_item_id(session: DuplexEngineSession, item_id: str) -> None:
+    """Refuse ids that cannot be used: the name for the front of the conversation, endless ones, and the one that
+    was announced for the sound in the buffer.
 
     Raises:
-        RealtimeError: `invalid_value`.
+        RealtimeError: `invalid_value` or `item_create_duplicate_item_id`.
     """
+    if item_id == session.input_item_id:
+        raise RealtimeError(
+            "item_create_duplicate_item_id",
+            f"the sound in the input audio buffer will be the item {item_id!r}",
+            param="item.id",
+        )
     if item_id == ROOT or len(item_id) > ITEM_ID_CHARS_MAX:
         raise RealtimeError(
             "invalid_value",
