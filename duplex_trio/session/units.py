@@ -112,18 +112,20 @@ class UnitFlow:
             reservation = unit.reservation
             accepted = False
             seen: tuple[bytes, ...] = ()
+            dropped_before = self._core.input_floor
             try:
                 while self._speech.unanswered >= self._core.limits.units_unanswered_max:
                     await self._answered.park()
                 seen = self._core.state.frames.take()
                 accepted = await self._submit(unit, seen, start_pump)
             finally:
+                if not accepted and self._core.input_floor == dropped_before:
+                    self._core.state.frames.put_back(seen)
                 if reservation is not None and reservation.active:
                     if accepted:
                         reservation.commit()
                     else:
                         reservation.rollback()
-                        self._core.state.frames.put_back(seen)
 
     async def _submit(self, unit: WaitingUnit, frames: Sequence[bytes], start_pump: StartPump) -> bool:
         core, ledger = self._core, self._core.state.appends

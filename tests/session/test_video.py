@@ -361,6 +361,36 @@ async def test_a_unit_that_comes_again_has_its_frames_again(autojump_clock: Mock
     assert plugin.units[1:] == [(False, ())]
 
 
+@pytest.mark.parametrize(
+    ("cut", "comes_back"), [("turn_detected", True), ("barge_in", False)], ids=["by speech", "by command"]
+)
+async def test_silence_that_does_not_reach_the_model_leaves_the_frames(
+    autojump_clock: MockClock, cut: str, comes_back: bool
+) -> None:
+    """What was shown while the model spoke on is there for the next unit, unless the user dropped it."""
+    plugin, _ = looking()
+    pipeline = NativePipeline(answer="one two three four five six seven eight nine")
+    pipeline.plugin = plugin
+    async with conversation(pipeline=pipeline) as talker:
+        talker.append(2100, loud=True)
+        talker.append(2100, loud=False)
+        await talker.heard.nth(ResponseOutputAudioDelta, 3)
+        plugin.takes_s = 3.0
+        show(talker, b"1")
+        while talker.handle._core.state.frames.held_bytes:  # noqa: ASYNC110  nothing tells that a unit was begun
+            await trio.sleep(0.05)
+        if cut == "barge_in":
+            talker.send(BargeIn())
+        else:
+            talker.handle._control.cancel("turn_detected")
+        await wait_all_tasks_blocked()
+        plugin.takes_s = 0.0
+        begun = len(plugin.units)
+        talker.append(1100, loud=True)
+        await trio.sleep(0.5)
+    assert [frames for _, frames in plugin.units[begun:]] == ([(b"1",)] if comes_back else [()])
+
+
 async def test_pictures_wait_for_the_next_sound(autojump_clock: MockClock) -> None:
     """They count against the limit meanwhile, and stay few."""
     _, pipeline = looking()
