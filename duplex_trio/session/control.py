@@ -8,7 +8,7 @@ the epoch's scope.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from duplex_trio.protocol.duplex import (
     AckPlayback,
@@ -84,10 +84,15 @@ class SessionControl:
         if response is not None:
             figures.response_done(response, "cancelled", reason=reason)
         core.log.debug("epoch.raised", reason=reason, epoch=cancellation.epoch)
-        core.begin_upcoming()
-        owed = [turn for turn in core.transcribing.values() if turn.epoch < cancellation.epoch]
+        owed = [
+            turn
+            for turn in core.transcribing.values()
+            if turn.epoch < cancellation.epoch and turn is not core.upcoming
+        ]
         for turn in owed if reason != "session_closed" else ():
             core.transcribe_again(turn)
+        # Behind them: it may have to wait for their words, and turns are taken up one after another.
+        core.begin_upcoming()
 
     def discard_prepared(self) -> None:
         """Throw away the turn that was prepared ahead of the end of speech, if there is one."""
@@ -211,22 +216,39 @@ class SessionControl:
         self.end(SessionEnd(reason, expired=True))
 
     def fail(self, error: RealtimeError) -> None:
-        """The session cannot go on: the client is told why, a response in progress fails, the session ends."""
-        core, state = self._core, self._core.state
+        """The session cannot go on: the client is told why, a response in progress fails, the session ends.
+
+        Raises nothing, like `end`.
+        """
+        core = self._core
         if core.end is not None:
             return
+        self._attempt(lambda: self._tell_failure(error))
+        self.end(SessionEnd(error.code, code=1011))
+
+    def _tell_failure(self, error: RealtimeError) -> None:
+        core, state = self._core, self._core.state
         self._discard_upcoming()
         if state.active is not None:
             self.fail_response(state.active, error)
         else:
             core.emit([ErrorEvent.from_error(error, event_id=state.new_id("event_"))])
-        self.end(SessionEnd(error.code, code=1011))
 
     def end(self, end: SessionEnd) -> None:
-        """End the session: cut the response, say goodbye once, and let the tasks go. Idempotent."""
+        """End the session: cut the response, say goodbye once, and let the tasks go. Idempotent.
+
+        Raises nothing, for whoever ends all sessions is no part of this one.
+        """
         core, state = self._core, self._core.state
         if core.end is not None:
             return
         if state.active is not None or core.live_turns:
-            self.cancel("session_closed")
+            self._attempt(lambda: self.cancel("session_closed"))
         core.finish(end)
+
+    def _attempt(self, transition: Callable[[], None]) -> None:
+        """Do what belongs to an end. The ledgers may be what broke; the session ends all the same."""
+        try:
+            transition()
+        except Exception:
+            self._core.log.exception("session.end_failed")

@@ -141,7 +141,7 @@ class DuplexSessionRunner:
                     # The supervisor of the session: whatever broke in it stays in it.
                     self._crashed(group)
                 finally:
-                    self._attempt(lambda: self.control.end(SessionEnd("server_shutdown", code=1001)))
+                    self.control.end(SessionEnd("server_shutdown", code=1001))
         finally:
             core.counters.leaked_requests += len(core.live_turns)
             core.state.state = "closed"
@@ -271,15 +271,7 @@ class DuplexSessionRunner:
 
     def _crashed(self, error: BaseException) -> None:
         self.core.log.exception("session.crashed", exc_info=error)
-        self._attempt(lambda: self.control.fail(RealtimeError("internal_error", "the session failed")))
-
-    def _attempt(self, transition: Callable[[], None]) -> None:
-        """End a session whose ledgers may be what broke."""
-        try:
-            transition()
-        except Exception:
-            self.core.log.exception("session.end_failed")
-            self.core.finish(SessionEnd("internal_error", code=1011))
+        self.control.fail(RealtimeError("internal_error", "the session failed"))
 
     async def _say_goodbye(self) -> None:
         core = self.core

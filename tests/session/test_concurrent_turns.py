@@ -172,6 +172,21 @@ async def test_silencing_the_answer_leaves_it_standing(autojump_clock: MockClock
         assert len(talker.heard.of(Transcribed)) == 2
 
 
+async def test_what_was_said_behind_it_does_not_hold_it_up(autojump_clock: MockClock) -> None:
+    """The first answer is silenced while a third utterance has no words yet: the second answer waits for them."""
+    async with conversation(pipeline=TurnsPipeline(script=script()), patch=BY_HAND) as talker:
+        await two_turns(talker)
+        await talker.heard.nth(Transcribed, 2)
+        await say(talker)
+        assert len(talker.heard.of(Transcribed)) == 2
+        silenced_s = trio.current_time()
+        talker.send(ClearOutputAudio())
+        await talker.heard.nth(ResponseDone, 2)
+        assert [status for status, _ in order(talker)] == ["created", "cancelled", "created", "completed"]
+        assert trio.current_time() - silenced_s < 2
+        assert len(talker.heard.of(Transcribed)) == 3
+
+
 async def test_a_failed_answer_leaves_it_standing(autojump_clock: MockClock) -> None:
     """The voice breaks in the first answer; the second is given."""
     lines = script(fail_speaking="eight")

@@ -291,6 +291,33 @@ async def test_broken_ledgers_cannot_keep_a_session_alive(autojump_clock: MockCl
         await finish(omni, other)
 
 
+async def test_broken_ledgers_cannot_keep_a_server_alive(autojump_clock: MockClock) -> None:
+    """Whoever ends all sessions ends the others too when one of them cannot be ended properly."""
+    async with scripted_omni() as omni:
+        talkers = [await open_talker(omni) for _ in range(3)]
+        for talker in talkers:
+            talker.write("one two three four five six seven eight")
+            await talker.heard.nth(ResponseOutputAudioDelta, 1)
+            talker.handle._core.state.conversation = None  # type: ignore[assignment]
+        await omni.drain(0.0)
+        assert [talker.heard.closed for talker in talkers] == [(1001, "server_shutdown")] * 3
+        assert omni.statistics().sessions == 0
+
+
+async def test_ledgers_that_break_at_the_door(autojump_clock: MockClock) -> None:
+    """The reader that brought the message notices nothing though not even the failure can be told."""
+    async with scripted_omni() as omni:
+        broken, other = await open_talker(omni), await open_talker(omni)
+        broken.write("one two three four five six seven eight")
+        await broken.heard.nth(ResponseOutputAudioDelta, 1)
+        broken.handle._core.state.conversation = None  # type: ignore[assignment]
+        broken.handle._core.state.timeline = None  # type: ignore[assignment]
+        broken.append(20, loud=True)
+        assert await broken.heard.wait_closed() == (1011, "internal_error")
+        await goes_on(other)
+        await finish(omni, other)
+
+
 class _Unwritable(RecordingAttachment):
     """A client whose events cannot be rendered."""
 
