@@ -147,7 +147,7 @@ async def test_hours_of_sound_leave_nothing_behind(
                 await trio.sleep(5)
             await trio.sleep(1)
             picture = snapshot(core_of(handle))
-            # What a model says without an end has a mark for each word, for as long as its response is open.
+            # Of an endless response there are now more marks, now fewer, up to a bound of their own.
             places = [place for place in picture if not place.startswith(".state.active.marks")]
             arrays = [picture[place][2] for place in places if _is_array(picture[place])]
             return len(places), sum(map(len, arrays))

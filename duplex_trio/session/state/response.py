@@ -48,6 +48,10 @@ DELTA_MS = 100
 
 Figures = Mapping[str, Mapping[str, Any]]
 """Figures of stages by their id."""
+MARKS_MAX = 1024
+"""Marks of a response that goes on for hours, as that of a model in lockstep does; beyond them the older half is
+thinned out."""
+
 NewId = Callable[[str], str]
 """Makes an id with the given prefix, such as `event_`."""
 
@@ -172,6 +176,9 @@ class Response:
             self.marks[-1] = mark
         else:
             self.marks.append(mark)
+        if len(self.marks) > MARKS_MAX:
+            # What was said long ago is most likely heard; it can do with half of its marks.
+            self.marks[: MARKS_MAX // 2] = self.marks[1 : MARKS_MAX // 2 : 2]
 
     def sound_tail(self) -> Iterator[MediaEntry]:
         """What the encoder still holds (at most some 20 ms), now that the sound is complete."""

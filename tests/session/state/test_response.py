@@ -31,7 +31,7 @@ from duplex_trio.protocol.duplex import (
 from duplex_trio.protocol.duplex.audio import AudioOutputEncoder, parse_format
 from duplex_trio.session.state.egress_queue import MediaEntry
 from duplex_trio.session.state.heard_text import TextMark
-from duplex_trio.session.state.response import FinalStatus, Response
+from duplex_trio.session.state.response import MARKS_MAX, FinalStatus, Response
 from duplex_trio.session.state.response_events import closing, opening
 from duplex_trio.stages.units import Pcm
 
@@ -104,6 +104,18 @@ def test_sound_without_words_leaves_two_marks() -> None:
         (9, 102 * 80),
     ]
     assert made.heard_text(50 * 80) == "hello"
+
+
+def test_the_marks_of_an_endless_response_are_bounded() -> None:
+    """Its latest words keep their places exactly, the oldest to within a few words."""
+    made, word, words = response(), "word ", 5 * MARKS_MAX
+    for _ in range(words):
+        send(made, made.speech(tone(20), RATE_HZ, word))
+    assert len(made.marks) <= MARKS_MAX
+    for heard in (words, words - 1, words - MARKS_MAX // 4):
+        assert made.heard_text(heard * 20) == (word * heard).rstrip()
+    for heard in range(0, words, 100):
+        assert abs(len(made.heard_text(heard * 20)) - len(word) * heard) <= 2 * len(word)
 
 
 def test_a_spoken_response_opens_with_an_audio_part() -> None:
