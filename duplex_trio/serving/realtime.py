@@ -97,12 +97,10 @@ class RealtimeConnection:
 
     async def watch_silence(self, handle: DuplexSessionHandle) -> None:
         """Wait for a client that brings nothing for as long as its session lets it; it counts as gone then."""
-        timeout_s = handle.idle_timeout_s
-        deadline_s = self._heard_s + timeout_s
-        while deadline_s > trio.current_time():
-            await trio.sleep_until(deadline_s)
-            deadline_s = self._heard_s + timeout_s
-        self._log.silent(timeout_s)
+        while (deadline_s := self._heard_s + handle.idle_timeout_s) > trio.current_time():
+            with trio.move_on_at(deadline_s):
+                await handle.wait_patience_changed()
+        self._log.silent(handle.idle_timeout_s)
         handle.disconnected(self._generation)
         await self.attachment.close(1000, "idle_timeout")
 

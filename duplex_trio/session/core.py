@@ -81,6 +81,7 @@ class SessionCore:
         input_floor: commits below it took sound that was dropped.
         detects: whether the server itself finds out where speech begins and ends; kept by the detector.
         progressed: where the socket's reader waits while much of what it brought is still to be worked off.
+        patience_changed: where who watches the client's silence waits to learn that it may last another time.
     """
 
     def __init__(
@@ -123,6 +124,7 @@ class SessionCore:
         self.ended = trio.Event()
         self.transcripts_settled = trio.lowlevel.ParkingLot()
         self.progressed = trio.lowlevel.ParkingLot()
+        self.patience_changed = trio.lowlevel.ParkingLot()
         self.log = log.bind(session_id=state.session_id)
         self.figures = SessionFigures(self.counters, self.log)
 

@@ -41,6 +41,10 @@ class DuplexSessionHandle:
         """How long the client's connection may bring nothing, as the session was last told."""
         return self._core.state.config.idle_timeout_s
 
+    async def wait_patience_changed(self) -> None:
+        """Wait until the session is told another `idle_timeout_s`."""
+        await self._core.patience_changed.park()
+
     @property
     def counters(self) -> SessionCounters:
         """What the session has counted so far."""

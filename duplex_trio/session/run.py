@@ -245,6 +245,8 @@ class DuplexSessionRunner:
         self.actor.perform(ResponseEndedWork(response_id=response_id))
 
     def _config_adopted(self, before: DuplexSessionConfig, after: DuplexSessionConfig) -> None:
+        if before.idle_timeout_s != after.idle_timeout_s:
+            self.core.patience_changed.unpark_all()
         if before.turn_detection != after.turn_detection:
             self.idle.disarm()
             if before.turn_detection is None:

@@ -128,6 +128,9 @@ class FakeHandle:
         self.ended.set()
         self._note()
 
+    async def wait_patience_changed(self) -> None:
+        await trio.sleep_forever()
+
     async def wait_closed(self) -> SessionEnd:
         await self.ended.wait()
         return self.end

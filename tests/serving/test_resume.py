@@ -459,6 +459,22 @@ async def test_a_session_has_its_own_patience(deployment: Any, autojump_clock: M
         assert (await again.next())["type"] == "session.resumed"
 
 
+@pytest.mark.parametrize("target", ["/v1/realtime?model=m", "/v1/duplex?model=m"])
+@pytest.mark.parametrize(("before_s", "after_s"), [(300, 5), (5, 60)])
+async def test_a_session_learns_another_patience(
+    deployment: Any, autojump_clock: MockClock, target: str, before_s: int, after_s: int
+) -> None:
+    """An update counts from the message that brought it, whether it makes the session more patient or less."""
+    async with deployment() as here:
+        client = await here.socket(target)
+        for seconds in (before_s, after_s):
+            await trio.sleep(1)
+            said_s = trio.current_time()
+            await client.say(f'{{"type":"session.update","session":{{"idle_timeout_s":{seconds}}}}}')
+        assert await client.closed() == (1000, "idle_timeout")
+        assert trio.current_time() - said_s == pytest.approx(after_s, abs=0.1)
+
+
 async def test_a_client_that_does_not_read_is_let_go_and_comes_back(
     deployment: Any, autojump_clock: MockClock
 ) -> None:
