@@ -128,17 +128,21 @@ class SessionControl:
         if active is not None:
             self.cancel("client_cancelled")
 
-    def barge_in(self, command: BargeIn | CancelInput, seq: int) -> None:
-        """`barge_in` and `input.cancel`: drop input, and cut what it set in motion.
-
-        What became an item before stays said, and nothing answers it by itself any more.
+    def require_barge_in(self, command: BargeIn | CancelInput) -> None:
+        """Refuse what the model does not bear.
 
         Raises:
             RealtimeError: `barge_in_unsupported`.
         """
-        core, state = self._core, self._core.state
-        if isinstance(command, BargeIn) and not state.capabilities.supports_barge_in:
+        if isinstance(command, BargeIn) and not self._core.state.capabilities.supports_barge_in:
             raise RealtimeError("barge_in_unsupported", "the model cannot be interrupted")
+
+    def barge_in(self, command: BargeIn | CancelInput, seq: int) -> None:
+        """`barge_in` and `input.cancel`, which the model bears: drop input, and cut what it set in motion.
+
+        What became an item before stays said, and nothing answers it by itself any more.
+        """
+        core, state = self._core, self._core.state
         core.input_floor = core.cancel_floor = seq
         core.touch()
         interrupted = state.interruptible(core.now_s)

@@ -89,9 +89,12 @@ class SessionDispatch:
             case CancelResponse():
                 control.cancel_response(command, seq)
             case BargeIn() | CancelInput():
+                control.require_barge_in(command)
+                self._ingress.round_off()
                 control.barge_in(command, seq)
                 self._ingress.drop()
             case ClearInput():
+                self._ingress.round_off()
                 control.clear_input(command, seq)
                 self._ingress.drop()
             case ClearOutputAudio():

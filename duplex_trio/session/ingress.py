@@ -57,7 +57,9 @@ class SessionIngress:
         timed = core.command_seq % DECODES_PER_SAMPLE == 0
         pcm = self._timed(decoder, command.audio) if timed else decoder.feed(command.audio)
         # Nothing is refused from here on, and nothing was changed before.
-        self._decoder = decoder
+        if decoder is not self._decoder:
+            self.flush()
+            self._decoder = decoder
         hints = command.hints
         if hints is NO_HINTS and not self._overlap.judges:
             state.heard.unjudged = True
@@ -116,8 +118,13 @@ class SessionIngress:
                     self._core.units.line.feed(tail)
                 self._core.state.timeline.append(tail, self._core.now_s)
 
+    def round_off(self) -> None:
+        """Sound up to here is about to be dropped: what the resampler still holds counts for the clock alone."""
+        if self._decoder is not None:
+            self._core.state.timeline.append(self._decoder.flush(), self._core.now_s)
+
     def drop(self) -> None:
-        """Sound up to here is dropped, what the resampler still holds with it."""
+        """Sound up to here is dropped."""
         if self._decoder is not None:
             self._decoder.reset()
         self._core.state.frames.clear()

@@ -16,7 +16,18 @@ from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.plugin.pipeline import Pipeline
 from duplex_trio.plugin.requests import RequestView, StageForward
 from duplex_trio.plugin.resumable import UnitInput
-from duplex_trio.protocol.duplex import AppendAudio, DuplexEvent, ErrorEvent, InputAudioBufferSpeechStarted
+from duplex_trio.protocol.duplex import (
+    AppendAudio,
+    BargeIn,
+    CancelInput,
+    ClearInput,
+    Commit,
+    DuplexCommand,
+    DuplexEvent,
+    ErrorEvent,
+    InputAudioBufferSpeechStarted,
+    InputAudioBufferSpeechStopped,
+)
 from duplex_trio.testing import Talker, conversation, scripted_omni
 from duplex_trio.testing.invariants import core_of
 from duplex_trio.testing.snapshots import snapshot
@@ -119,6 +130,44 @@ async def test_a_small_line_goes_on_taking_sound(
             await trio.sleep(append_ms / 1000)
         assert not refused(talker)
         assert bool(talker.heard.of(InputAudioBufferSpeechStarted)) is loud
+
+
+def stops_ms(talker: Talker) -> list[int]:
+    return [event.audio_end_ms for event in talker.heard.of(InputAudioBufferSpeechStopped)]
+
+
+@pytest.mark.parametrize("make_pipeline", [ScriptedPipeline, NativePipeline])
+async def test_sound_at_another_rate_goes_on_where_the_last_ended(
+    autojump_clock: MockClock, make_pipeline: type[Pipeline]
+) -> None:
+    """A resampler that is not needed any more gives back what it held, before the next one's sound."""
+    async with conversation(pipeline=make_pipeline(), patch={"turn_detection": None}) as talker:
+        for rate_hz in (8000, 48_000, 24_000, 16_000, 44_100) * 4:
+            loud = np.full(rate_hz // 10, 12_000, "<i2").tobytes()
+            talker.send(AppendAudio(audio=loud, sample_rate_hz=rate_hz))
+        talker.send(Commit())
+        await trio.sleep(0.1)
+        assert stops_ms(talker) == [2000]
+        core = core_of(talker.handle)
+        if core.units is not None:
+            assert core.units.line.held_bytes == 0
+
+
+@pytest.mark.parametrize("drop", [ClearInput(), CancelInput(), BargeIn()])
+@pytest.mark.parametrize("patch", [VAD, {"turn_detection": None}])
+async def test_sound_that_is_dropped_counts_for_the_clock(
+    autojump_clock: MockClock, drop: DuplexCommand, patch: dict[str, Any]
+) -> None:
+    """All of it: the client's clock knows nothing of resamplers."""
+    async with conversation(patch=patch) as talker:
+        for end_ms in (400, 800, 1200):
+            talker.append(400, loud=True)
+            await trio.sleep(0.1)
+            talker.send(drop)
+            assert core_of(talker.handle).state.timeline.end == end_ms * 16
+            assert core_of(talker.handle).state.timeline.held_bytes == 0
+        await trio.sleep(0.1)
+        assert stops_ms(talker) == [400, 800, 1200]
 
 
 @pytest.mark.slow
