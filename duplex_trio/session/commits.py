@@ -221,7 +221,9 @@ class CommitFlow:
     def user_is_silent(self, work: IdleWork) -> None:
         """The user has said nothing for as long as the session waits."""
         core, state = self._core, self._core.state
-        if work.seq < core.input_floor or state.active is not None or state.speech_open:
+        if work.withdrawn.is_set() or work.seq < core.input_floor:
+            return
+        if state.active is not None or state.speech_open:
             return
         committed = commit_audio(state, work.begin, work.end, empty=True, answered=True)
         triggered = InputAudioBufferTimeoutTriggered(

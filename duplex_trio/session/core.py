@@ -77,6 +77,7 @@ class SessionCore:
         begin_upcoming: begins the response of `upcoming`, if there is one, now that none is in progress.
         transcribe_again: makes the transcript of a turn that was cancelled before it had one.
         disarm_idle: told of everything for which a silent user need not be prompted.
+        attendance_changed: told when the client has left or is there again.
         cancel_floor: commands below it asked for responses that were cancelled before they began.
         input_floor: commits below it took sound that was dropped.
         detects: whether the server itself finds out where speech begins and ends; kept by the detector.
@@ -112,6 +113,7 @@ class SessionCore:
         self.begin_upcoming: Callable[[], None] = lambda: None
         self.transcribe_again: Callable[[Turn], None] = _ignore
         self.disarm_idle: Callable[[], None] = lambda: None
+        self.attendance_changed: Callable[[], None] = lambda: None
         self.command_seq = 0
         self.asked = 0
         self.cancel_floor = 0

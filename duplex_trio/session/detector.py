@@ -196,6 +196,7 @@ class SpeechDetector(VoiceListener):
     def unavailable(self) -> None:
         """Go on without detection; see `VoiceListener`."""
         self._line, self._lost = None, True
+        self._core.disarm_idle()
         self._stop_listening()
         self._core.refuse(
             RealtimeError(

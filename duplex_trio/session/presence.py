@@ -44,6 +44,7 @@ class Presence:
         lease.detach(core.now_s, expected_generation)
         core.delivery.detach()
         core.reset_lease_deadline()
+        core.attendance_changed()
         core.log.info("session.detached", grace_s=lease.disconnect_grace_s)
 
     def disconnected(self, generation: int | None = None) -> None:
@@ -99,6 +100,7 @@ class Presence:
             resume_token=grant.resume_token,
         )
         core.delivery.resume(attachment, hello, missed)
+        core.attendance_changed()
         core.log.info("session.resumed", attachment=grant.attachment_generation, replayed=len(missed))
         return generation
 

@@ -115,6 +115,7 @@ class DuplexSessionRunner:
         ingress = SessionIngress(self.core, self.detector, overlap)
         self.idle = IdlePrompter(self.core, lambda: self.detector.scored)
         self.core.disarm_idle = self.idle.disarm
+        self.core.attendance_changed = self.idle.attendance_changed
         self.core.transcribe_again = opener.transcribe_again
         self.core.on_stages_free = opener.stages_free
         self.core.begin_upcoming = opener.begin_upcoming

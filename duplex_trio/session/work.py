@@ -61,11 +61,15 @@ class ResponseEndedWork:
 
 @frozen(kw_only=True)
 class IdleWork:
-    """The user has said nothing for as long as the session waits; the silence is [begin, end)."""
+    """The user has said nothing for as long as the session waits; the silence is [begin, end).
+
+    `withdrawn` is set if something happens before the actor comes to it.
+    """
 
     begin: int
     end: int
     seq: int
+    withdrawn: trio.Event = Factory(trio.Event)
 
     @property
     def asks(self) -> bool:

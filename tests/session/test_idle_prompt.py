@@ -18,7 +18,8 @@ from duplex_trio.protocol.duplex import (
     ResponseDone,
     UpdateSession,
 )
-from duplex_trio.testing import Talker, conversation
+from duplex_trio.testing import Talker, conversation, finish, open_returning, scripted_omni
+from duplex_trio.testing.steps import acting_at
 
 PATIENCE_S = 6.0
 PATIENT = {"turn_detection": {"idle_timeout_ms": 6000}}
@@ -27,6 +28,10 @@ PATIENT = {"turn_detection": {"idle_timeout_ms": 6000}}
 def script() -> Script:
     """One question; whatever else is asked is answered in two words, 600 ms of sound."""
     return Script(heard=["hello there"], otherwise=lambda _: "well then")
+
+
+def prompts(talker: Talker) -> list[InputAudioBufferTimeoutTriggered]:
+    return [event for event in talker.events if isinstance(event, InputAudioBufferTimeoutTriggered)]
 
 
 async def test_a_silent_user_is_prompted(autojump_clock: MockClock) -> None:
@@ -130,3 +135,72 @@ async def test_an_answer_that_was_stopped_is_not_followed_up(autojump_clock: Moc
         ACTS["clear"](talker)
         await trio.sleep(20)
         assert not talker.heard.of(InputAudioBufferTimeoutTriggered)
+
+
+async def test_who_has_left_is_not_prompted(autojump_clock: MockClock) -> None:
+    """A session waits for its client in silence; who comes back has all the time anew."""
+    async with scripted_omni(script()) as omni:
+        talker = await open_returning(omni, patch=PATIENT)
+        talker.write("hi")
+        await talker.wait_done()
+        await trio.sleep(PATIENCE_S - 1.0)
+        talker.lose()
+        await trio.sleep(20)
+        talker.resume()
+        await trio.sleep(PATIENCE_S - 1.0)
+        assert not prompts(talker)
+        await trio.sleep(2.0)
+        assert len(prompts(talker)) == 1
+        await finish(omni, talker)
+
+
+async def test_a_client_that_leaves_in_an_answer_is_prompted_when_it_is_back(
+    autojump_clock: MockClock,
+) -> None:
+    """The answer is complete while nobody is there."""
+    async with scripted_omni(script()) as omni:
+        talker = await open_returning(omni, patch=PATIENT)
+        talker.write("hi")
+        await talker.heard.nth(ResponseCreated, 1)
+        talker.lose()
+        await trio.sleep(20)
+        talker.resume()
+        await talker.wait_done()
+        await trio.sleep(PATIENCE_S + 1.0)
+        assert len(prompts(talker)) == 1
+        await finish(omni, talker)
+
+
+@pytest.mark.parametrize("lost_s", [0.0, PATIENCE_S - 1.0])
+async def test_who_cannot_be_heard_is_not_prompted(autojump_clock: MockClock, lost_s: float) -> None:
+    """Without its detector the server does not know whether the user speaks."""
+    async with conversation(script(), patch=PATIENT, dialect="beta") as talker:
+        talker.write("hi")
+        if lost_s:
+            await talker.heard.nth(ResponseDone, 1)
+        await trio.sleep(lost_s)
+        talker.handle._dispatch._detector.unavailable()
+        await talker.speak(PATIENCE_S + 2.0)
+        assert not prompts(talker)
+
+
+@pytest.mark.parametrize("step", range(8))
+async def test_a_commit_comes_in_the_last_moment(autojump_clock: MockClock, step: int) -> None:
+    """The user is prompted before it, or not at all."""
+    async with conversation(script(), patch=PATIENT) as talker:
+        talker.write("hi")
+        await talker.heard.nth(ResponseDone, 1)
+        core = talker.handle._core
+        due_s = core.now_s + core.state.playout.ahead_ms(core.now_s) / 1000 + PATIENCE_S
+        await trio.sleep_until(due_s - 0.5)
+        talker.append(100, loud=True)
+        await trio.sleep_until(due_s - 0.001)
+        count = len(talker.heard.events)
+        with acting_at(step + 1, lambda: talker.send(Commit())):
+            await trio.sleep(1.0)
+        happened = [
+            kind.split(".")[1]
+            for kind in talker.heard.types[count:]
+            if kind.startswith("input_audio_buffer.")
+        ]
+        assert happened in (["committed"], ["timeout_triggered", "committed", "committed"])
