@@ -93,9 +93,10 @@ class UnitFlow:
             self.line.put_nowait(unit)
 
     def response_ended(self) -> None:
-        """The client has got the last of a response; the next one may begin."""
+        """The client has got the last of a response; the next one may begin, and need silence to go on."""
         self._ending = None
         self._response_over.unpark_all()
+        self._answered.unpark_all()
 
     # ------------------------------------------------------------------ appender
 
@@ -116,6 +117,8 @@ class UnitFlow:
             try:
                 while self._speech.unanswered >= self._core.limits.units_unanswered_max:
                     await self._answered.park()
+                # A cancellation may have come between the wake-up and here: the unit is for the next epoch.
+                await trio.lowlevel.checkpoint_if_cancelled()
                 seen = self._core.state.frames.take()
                 accepted = await self._submit(unit, seen, start_pump)
             finally:

@@ -8,7 +8,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from duplex_trio.models.scripted.native import NativePipeline
+from duplex_trio.models.scripted.native import NativePipeline, NativePlugin
+from duplex_trio.plugin.requests import RequestView, StageForward
+from duplex_trio.plugin.resumable import UnitInput
 from duplex_trio.protocol.duplex import (
     BargeIn,
     CancelResponse,
@@ -19,7 +21,7 @@ from duplex_trio.protocol.duplex import (
     ResponseOutputAudioTranscriptDelta,
     UpdateSession,
 )
-from duplex_trio.testing import Talker, check_stream, finish, open_talker, scripted_omni
+from duplex_trio.testing import Talker, check_stream, conversation, finish, open_talker, scripted_omni
 from duplex_trio.testing.steps import acting_at
 
 CHUNK_MS = 250
@@ -115,3 +117,30 @@ async def test_an_end_at_any_step(autojump_clock: MockClock, how: str, stride: i
             if how == "close":
                 check_stream(talker.heard.events, ended=True)
                 assert len(talker.heard.of(ResponseDone)) == len(talker.heard.of(ResponseCreated))
+
+
+class Requests(NativePlugin):
+    """Keeps the requests that its units went to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.used: set[tuple[int, str]] = set()
+
+    def plan_append(self, unit: UnitInput, request: RequestView) -> StageForward:
+        self.used.add((request.epoch, request.request_id))
+        return super().plan_append(unit, request)
+
+
+@pytest.mark.parametrize("step", range(1, 12))
+async def test_an_epoch_begins_one_request(autojump_clock: MockClock, step: int) -> None:
+    """An appender that has a unit in its hands when its epoch ends begins none for the next one."""
+    model = pipeline()
+    model.plugin = requests = Requests()
+    async with conversation(pipeline=model) as talker:
+        with acting_at(step, lambda: talker.handle._control.cancel("turn_detected")):
+            talker.append(1100, loud=True)
+            await trio.sleep(1.0)
+        talker.append(1000, loud=True)
+        await trio.sleep(1.0)
+        epochs = [epoch for epoch, _ in requests.used]
+        assert len(epochs) == len(set(epochs))

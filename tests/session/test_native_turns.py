@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -18,6 +18,7 @@ from duplex_trio.models.scripted.native import (
     NativeWorker,
 )
 from duplex_trio.plugin.requests import RequestView, StageForward
+from duplex_trio.plugin.results import ModelResult, SegmentEnd
 from duplex_trio.plugin.resumable import UnitInput
 from duplex_trio.protocol.duplex import (
     BargeIn,
@@ -37,7 +38,7 @@ from duplex_trio.protocol.duplex import (
     SessionExpired,
     UpdateSession,
 )
-from duplex_trio.stages.port import StageRequest
+from duplex_trio.stages.port import StageOutput, StageRequest
 from duplex_trio.stages.worker import StageWorker
 from duplex_trio.testing import Talker, conversation, open_talker, scripted_omni
 
@@ -273,3 +274,35 @@ async def test_a_session_that_chooses_text_is_answered_in_text(autojump_clock: M
         done = await talker.heard.nth(ResponseDone, 1)
         assert done.response.output[0].content[0] == OutputTextPart("one two three")  # type: ignore[union-attr]
         assert not talker.heard.of(ResponseOutputAudioDelta)
+
+
+class Hesitant(NativeWorker):
+    """Answers in two turns, and begins the second with a pause."""
+
+    def process(self, request: StageRequest, state: Any, unit: NativeUnit) -> Sequence[NativeAnswer]:
+        state.heard += 1
+        said = {2: "one", 3: "", 4: "", 5: "two"}.get(state.heard)
+        return [NativeAnswer(word=said, end_of_turn=said in ("one", "two"))]
+
+
+class HesitantPlugin(NativePlugin):
+    def project(self, stage_id: int, output: StageOutput, request: RequestView) -> Sequence[ModelResult]:
+        return [SegmentEnd()] if output.data.word == "" else super().project(stage_id, output, request)
+
+
+class HesitantPipeline(NativePipeline):
+    def __init__(self) -> None:
+        super().__init__()
+        self.plugin = HesitantPlugin(word_ms=3000)
+
+    def build_worker(self, stage_id: int) -> StageWorker:
+        return Hesitant("")
+
+
+async def test_a_pause_while_the_last_answer_plays_is_fed_on(autojump_clock: MockClock) -> None:
+    """Its next turn has begun before the client had all of the last one: it needs silence behind that."""
+    async with conversation(pipeline=HesitantPipeline(), patch=NO_VAD) as talker:
+        talker.append(2100, loud=True)
+        await talker.heard.nth(ResponseOutputAudioDelta, 3)
+        talker.append(1000, loud=True)
+        await talker.heard.nth(ResponseDone, 2)
