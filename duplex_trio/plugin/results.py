@@ -38,7 +38,10 @@ class TextResult:
 
 @frozen(kw_only=True)
 class UserTranscript:
-    """What the model heard the user say in the turn; final for the turn's sound."""
+    """What the model heard the user say in the turn; final for the turn's sound.
+
+    Of sound whose turn ends without one the conversation has no words, and the client is told that none come.
+    """
 
     text: str
     audio_duration_s: float

@@ -79,6 +79,8 @@ class TurnFlow:
                 async for delivered in request.outputs:
                     await self._handle_output(turn, delivered)
                     request.consumed(delivered)
+                if not turn.discarded:
+                    self._give_up_transcript(turn, _no_transcript())
         finally:
             await self.release(turn, request)  # noqa: ASYNC102  shields each of its attempts
 
@@ -102,7 +104,7 @@ class TurnFlow:
             await core.transcripts_settled.park()
         turn.timing.opened_s = core.now_s
         plan = await planned(core, turn)
-        if turn.discarded or turn.epoch != core.state.epoch:
+        if turn.discarded or turn.epoch != core.state.epoch or core.closing:
             return
         fence = DuplexFence(core.state.session_id, turn.epoch, turn.turn_id)
         request = core.port.ensure_request(
@@ -146,11 +148,7 @@ class TurnFlow:
         core.log.warning("turn.failed", request_id=turn.request_id, code=error.code, message=error.message)
         if core.prepared is turn:
             self._control.discard_prepared()
-        if turn.item_id is not None and self._owes_transcript(turn):
-            del core.transcribing[turn.item_id]
-            turn.told = True
-            core.emit(transcript_failed(core.state, turn.item_id, error))
-            core.transcripts_settled.unpark_all()
+        self._give_up_transcript(turn, error)
         if turn.response is not None:
             self._control.fail_response(turn.response, error)
 
@@ -256,6 +254,16 @@ class TurnFlow:
         core.emit(transcript_completed(core.state, turn.item_id, turn.transcript, turn.transcript_duration_s))
         core.transcripts_settled.unpark_all()
 
+    def _give_up_transcript(self, turn: Turn, error: RealtimeError) -> None:
+        """If a turn still owes a transcript, it will not come: nobody may wait for it."""
+        core = self._core
+        if turn.item_id is None or not self._owes_transcript(turn):
+            return
+        del core.transcribing[turn.item_id]
+        turn.told = True
+        core.emit(transcript_failed(core.state, turn.item_id, error))
+        core.transcripts_settled.unpark_all()
+
     def _owes_transcript(self, turn: Turn) -> bool:
         # After a cancellation another turn may make the transcript of the same item.
         return turn.item_id is not None and self._core.transcribing.get(turn.item_id) is turn
@@ -303,3 +311,7 @@ class TurnFlow:
         else:
             core.log.warning("turn.release_slow", request_id=turn.request_id)
         return False
+
+
+def _no_transcript() -> RealtimeError:
+    return RealtimeError("runtime_data_plane_stream_failed", "the model gave no transcript of the sound")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -9,12 +10,16 @@ import trio
 from trio.testing import MockClock
 
 from duplex_trio.models.scripted.script import Script
+from duplex_trio.models.scripted.turns import TurnsPipeline, TurnsPlugin
+from duplex_trio.plugin.requests import RequestView
+from duplex_trio.plugin.results import ModelResult, UserTranscript
 from duplex_trio.protocol.duplex import (
     AppendAudio,
     Commit,
     ConversationItemDone,
     ConversationItemInputAudioTranscriptionCompleted,
     ConversationItemInputAudioTranscriptionDelta,
+    ConversationItemInputAudioTranscriptionFailed,
     CreateItem,
     CreateResponse,
     ErrorEvent,
@@ -36,6 +41,7 @@ from duplex_trio.protocol.duplex import (
     UpdateSession,
 )
 from duplex_trio.protocol.duplex.session import DialectName
+from duplex_trio.stages.port import StageOutput
 from duplex_trio.testing import Talker, conversation
 
 COMMITTED = [
@@ -369,3 +375,34 @@ async def test_a_response_that_waits_keeps_its_modalities(autojump_clock: MockCl
         done = await talker.heard.nth(ResponseDone, 1)
         assert done.response.modalities == ("text", "audio")
         assert talker.heard.of(ResponseOutputAudioDelta)
+
+
+class _Mute(TurnsPlugin):
+    """Answers, and does not tell what it heard."""
+
+    def project(self, stage_id: int, output: StageOutput, request: RequestView) -> Sequence[ModelResult]:
+        results = super().project(stage_id, output, request)
+        return [result for result in results if not isinstance(result, UserTranscript)]
+
+
+class _MutePipeline(TurnsPipeline):
+    def build_plugin(self) -> TurnsPlugin:
+        return _Mute()
+
+
+@pytest.mark.parametrize("asks", [True, False])
+async def test_a_model_that_gives_no_transcript(autojump_clock: MockClock, asks: bool) -> None:
+    """The client is told so when the turn is over; nothing waits for it, and nothing is kept for it."""
+    async with conversation(pipeline=_MutePipeline(), patch={"turn_detection": None}) as talker:
+        talker.append(800, loud=True)
+        talker.send(Commit(response_create=asks))
+        failed = await talker.heard.wait_for(ConversationItemInputAudioTranscriptionFailed)
+        assert failed.error.code == "runtime_data_plane_stream_failed"
+        if asks:
+            assert (await talker.heard.nth(ResponseDone, 1)).response.status == "completed"
+        assert not talker.handle._core.transcribing
+        asked_s = trio.current_time()
+        talker.write("hi")
+        done = await talker.heard.nth(ResponseDone, 2 if asks else 1)
+        assert done.response.status == "completed"
+        assert trio.current_time() - asked_s < 5
