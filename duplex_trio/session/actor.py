@@ -59,14 +59,15 @@ class SessionActor:
         """Work through the channel until cancelled."""
         async for work in self._core.work_receive:
             self._core.asked -= work.asks
-            if not self._core.closing:
-                self.perform(work)
+            self.perform(work)
             if isinstance(work, SpeechEndedWork):
                 work.done.set()
             self._core.progressed.unpark_all()
 
     def perform(self, work: Work) -> None:
-        """Carry out one piece of work; a refusal is told to the client."""
+        """Carry out one piece of work, unless the session ends; a refusal is told to the client."""
+        if self._core.closing:
+            return
         event_id = work.command.event_id if isinstance(work, CommandWork) else None
         try:
             match work:

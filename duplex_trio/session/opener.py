@@ -170,7 +170,7 @@ class TurnOpener:
         """Begin the response of the turn that was held while another one was in progress, if there is one."""
         core = self._core
         turn, core.upcoming = core.upcoming, None
-        if turn is None:
+        if turn is None or core.closing:
             return
         if turn.epoch != core.state.epoch:
             # Its request ended with the epoch. If its words are known they are in the conversation.

@@ -9,6 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from duplex_trio.engine import SessionLimits
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.models.scripted.turns import TurnsPipeline, TurnsPlugin
 from duplex_trio.plugin.capabilities import DuplexCapabilities
@@ -19,13 +20,15 @@ from duplex_trio.protocol.duplex import (
     Commit,
     ConversationItemInputAudioTranscriptionCompleted,
     DuplexCommand,
+    Heartbeat,
     InputAudioBufferCommitted,
+    RealtimeError,
     ResponseCreated,
     ResponseDone,
     ResponseOutputAudioDelta,
     ResponseOutputAudioTranscriptDone,
 )
-from duplex_trio.testing import Talker, conversation
+from duplex_trio.testing import Talker, conversation, finish, open_talker, scripted_omni
 
 Transcribed = ConversationItemInputAudioTranscriptionCompleted
 LONG = "one two three four five six seven eight nine ten"
@@ -216,3 +219,22 @@ async def test_a_session_may_close_meanwhile(autojump_clock: MockClock) -> None:
         talker.handle.close("over")
         await talker.handle.wait_closed()
         assert [status for status, _ in order(talker)] == ["created", "cancelled"]
+
+
+async def test_nothing_begins_in_a_session_that_ends(autojump_clock: MockClock) -> None:
+    """The first answer fails, of which a client that does not read is not even told: the second does not begin."""
+    limits = SessionLimits(control_events_max=24)
+    async with scripted_omni(pipeline=TurnsPipeline(script=script()), limits=limits) as omni:
+        talker = await open_talker(omni, patch=BY_HAND)
+        await two_turns(talker)
+        await talker.heard.nth(Transcribed, 2)
+        core = talker.handle._core
+        talker.heard.stalled = True
+        await trio.sleep(0.2)
+        while core.egress.queue.control_waiting < 22:
+            talker.send(Heartbeat())
+        assert core.state.active is not None
+        talker.handle._control.fail_response(core.state.active, RealtimeError("engine_error", "broken"))
+        assert core.end is not None
+        assert (core.end.reason, core.state.active) == ("slow_reader", None)
+        await finish(omni, talker)
