@@ -98,7 +98,9 @@ class DuplexEngineSession:
     speech_open: bool = False
     active: Response | None = None
     heard: InputLedger = field(factory=InputLedger)
-    deferred: DeferredCommits = field(factory=DeferredCommits)
+    deferred: DeferredCommits = field(
+        default=Factory(lambda self: DeferredCommits(self.limits.conversation_items_max), takes_self=True)
+    )
     appends: AppendLedger = field(
         default=Factory(lambda self: AppendLedger(DuplexFence(self.session_id, 0, 0)), takes_self=True)
     )

@@ -106,17 +106,22 @@ class DeferredCommits:
     If the response is cut or fails nothing waits for it any more: the items are part of the conversation, and
     whatever response begins next answers them.
 
+    Args:
+        items_max: most of them that are kept, which are the latest; a conversation forgets its oldest items too.
+
     Attributes:
         item_ids: them, in order.
         wanted: whether their answer begins by itself when the response in progress is done.
     """
 
+    items_max: int = 1_000
     item_ids: list[str] = field(factory=list)
     wanted: bool = False
 
     def add(self, item_id: str, *, wanted: bool) -> None:
         """One more was committed; all of them get one answer."""
         self.item_ids.append(item_id)
+        del self.item_ids[: -self.items_max]
         self.wanted |= wanted
 
     def clear(self) -> None:

@@ -68,6 +68,14 @@ def test_deferred_commits_get_one_answer() -> None:
     assert (deferred.item_ids, deferred.wanted) == ([], False)
 
 
+def test_of_many_deferred_commits_the_latest_are_kept() -> None:
+    """However many are made during one response."""
+    deferred = DeferredCommits(2)
+    for name in "abc":
+        deferred.add(name, wanted=name == "a")
+    assert (deferred.item_ids, deferred.wanted) == (["b", "c"], True)
+
+
 def spoken_over(session: DuplexEngineSession) -> None:
     session.heard.speech_ms = session.heard.overlap_speech_ms = 800.0
     session.heard.over_response = True
