@@ -125,14 +125,14 @@ class TurnOpener:
             self._core.transcribing[turn.item_id] = turn
 
     def _give_frames(self, turn: Turn) -> None:
-        """What there is to see belongs to the turn that is answered; one that was prepared has seen it."""
+        """What there is to see belongs to the turn that is answered; one that was prepared has seen some of it."""
         options = turn.options
         if options is not None and (options.conversation == "none" or options.input is not None):
             return
         if turn.frames is None:
             turn.frames = self._core.state.frames.take()
         elif turn.speculative:
-            self._core.state.frames.clear()
+            self._core.state.frames.forget(turn.frames)
 
     # ------------------------------------------------------------------ while another answer is spoken
 

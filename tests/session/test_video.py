@@ -145,6 +145,21 @@ async def test_an_answer_that_was_prepared_has_seen_them(autojump_clock: MockClo
     assert others[-1] == ()
 
 
+async def test_what_is_shown_behind_a_prepared_answer_is_for_the_next(autojump_clock: MockClock) -> None:
+    """It was prepared in the pause, when there was less to see."""
+    pipeline = WatchingPipeline(speculation_pause_ms=200)
+    async with conversation(pipeline=pipeline) as talker:
+        show(talker, b"1")
+        await talker.speak(0.8)
+        await talker.pause(0.4)
+        show(talker, b"2")
+        await talker.pause(0.4)
+        await talker.heard.nth(ResponseDone, 1)
+        await talker.turn()
+        await talker.heard.nth(ResponseDone, 2)
+    assert [frames for _, frames in pipeline.plugin.shown] == [(b"1",), (b"2",)]
+
+
 @pytest.mark.parametrize("command", [ClearInput(), BargeIn()])
 async def test_what_drops_the_sound_drops_them(
     autojump_clock: MockClock, command: ClearInput | BargeIn

@@ -56,6 +56,11 @@ class FrameSlot:
         self._frames.extendleft(reversed(frames))
         self._forget_old()
 
+    def forget(self, frames: Sequence[bytes]) -> None:
+        """Frames that were looked at have been used; what came since stays."""
+        used = set(map(id, frames))
+        self._frames = deque(frame for frame in self._frames if id(frame) not in used)
+
     def clear(self) -> None:
         """Forget all of them."""
         self._frames.clear()

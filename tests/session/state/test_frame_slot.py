@@ -35,6 +35,19 @@ def test_what_came_meanwhile_is_newer_than_what_is_put_back() -> None:
     assert slot.peek() == (C, D)
 
 
+def test_what_was_looked_at_may_be_forgotten() -> None:
+    """What came since stays, also if it shows the same."""
+    slot = FrameSlot(3)
+    slot.put([A, B])
+    seen = slot.peek()
+    same = bytes(bytearray(B))
+    slot.put([same])
+    slot.forget(seen)
+    assert slot.peek() == (B,)
+    slot.forget(seen)
+    assert slot.take()[0] is same
+
+
 def test_a_slot_may_be_cleared() -> None:
     """Then nothing is there."""
     slot = FrameSlot(2)
