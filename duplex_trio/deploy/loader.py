@@ -9,12 +9,29 @@ from typing import Any
 
 import attrs
 import yaml
+from yaml.constructor import ConstructorError
 
 from duplex_trio.deploy.config import DeployConfig, StageDeploy
 from duplex_trio.deploy.errors import DeployError, DeployFault
 from duplex_trio.deploy.structure import StructureError, structure_deploy
 
 SUFFIX = ".yaml"
+_MERGE_TAG = "tag:yaml.org,2002:merge"
+
+
+class _UniqueKeysLoader(yaml.SafeLoader):
+    """YAML asks for unique keys, PyYAML takes the last one: a limit set twice would silently be one of both."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: list[Any] = []
+        for key_node, _ in node.value:
+            if key_node.tag == _MERGE_TAG:
+                continue
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                raise ConstructorError(None, None, f"the key {key!r} is there twice", key_node.start_mark)
+            seen.append(key)
+        return super().construct_mapping(node, deep)
 
 
 def bundled_deployments() -> tuple[str, ...]:
@@ -86,7 +103,7 @@ def _read(reference: str, *, relative_to: Path) -> tuple[str, dict[str, Any]]:
 
 def _parse(source: str, text: str) -> dict[str, Any]:
     try:
-        data = yaml.safe_load(text)
+        data = yaml.load(text, Loader=_UniqueKeysLoader)  # noqa: S506  (a safe loader)
     except yaml.YAMLError as error:
         raise _error(source, "", "not valid YAML: " + " ".join(str(error).split())) from error
     if not isinstance(data, dict):

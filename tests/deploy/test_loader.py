@@ -171,6 +171,29 @@ def test_a_file_that_is_no_mapping_is_one_clear_line(tmp_path: Path, text: str) 
     assert "YAML" in fault or "mapping" in fault
 
 
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("pipeline: p\npipeline: q\n", "pipeline"),
+        (
+            "pipeline: p\nduplex_session:\n  max_sessions: 4\n  idle_ttl_s: 9\n  max_sessions: 16\n",
+            "max_sessions",
+        ),
+        ("pipeline: p\nstages: [{stage_id: 0, engine_args: {a: 1, b: 2, a: 3}}]\n", "a"),
+    ],
+)
+def test_a_key_that_is_there_twice_is_refused(tmp_path: Path, text: str, key: str) -> None:
+    (fault,) = faults(tmp_path, text)
+    assert f"the key '{key}' is there twice" in fault
+    assert "line" in fault
+
+
+def test_a_merged_mapping_may_be_overridden(tmp_path: Path) -> None:
+    text = "pipeline: p\nstages:\n- &first {stage_id: 0, dtype: float32}\n- {<<: *first, stage_id: 1}\n"
+    stages = load_deploy(write(tmp_path, text)).stages
+    assert [(stage.stage_id, stage.dtype) for stage in stages] == [(0, "float32"), (1, "float32")]
+
+
 def test_a_missing_file_and_an_unknown_name_are_told_apart(tmp_path: Path) -> None:
     with pytest.raises(DeployError, match="cannot read the deployment file: No such file"):
         load_deploy(tmp_path / "absent.yaml")
