@@ -109,9 +109,11 @@ class SessionActor:
                 )
             case other:
                 raise AssertionError(f"{type(other).__name__} is handled as it arrives")
-        if isinstance(work.command, CreateItem | DeleteItem | TruncateItem | UpdateSession):
-            # An answer that was prepared before does not know of it.
+        changes = isinstance(work.command, CreateItem | DeleteItem | TruncateItem | UpdateSession)
+        if changes and core.prepared is not None:
+            # It does not know of that.
             self._control.discard_prepared()
+            core.prepare_anew()
 
     def _create_response(self, command: CreateResponse, seq: int) -> None:
         state, options = self._core.state, command.options

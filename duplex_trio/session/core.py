@@ -73,6 +73,7 @@ class SessionCore:
         speaking: the turn that the latest response belongs to.
         transcribing: turns that owe the transcript of a committed user item, by item id.
         on_prepared_transcript: told what was said in a turn that was prepared ahead.
+        prepare_anew: told when a prepared turn is of no use any more though the user may have finished.
         on_stages_free: told of a turn whose request left the stages that the next turn enters.
         begin_upcoming: begins the response of `upcoming`, if there is one, now that none is in progress.
         transcribe_again: makes the transcript of a turn that was cancelled before it had one.
@@ -109,6 +110,7 @@ class SessionCore:
         self.speaking: Turn | None = None
         self.transcribing: dict[str, Turn] = {}
         self.on_prepared_transcript: Callable[[str], None] = _ignore
+        self.prepare_anew: Callable[[], None] = lambda: None
         self.on_stages_free: Callable[[Turn], None] = _ignore
         self.begin_upcoming: Callable[[], None] = lambda: None
         self.transcribe_again: Callable[[Turn], None] = _ignore

@@ -77,6 +77,7 @@ class SpeechDetector(VoiceListener):
         self._ending: SpeechEndedWork | None = None
         self._lost = False
         self._speech_start = 0
+        self._prepares_anew = False
         self._partials = PartialTranscripts(core)
         self._crash: Exception | None = None
         self._woken = trio.Event()
@@ -127,6 +128,10 @@ class SpeechDetector(VoiceListener):
         if isinstance(detection, SemanticVad) and text.rstrip().endswith((".", "?", "!")):
             quiet_ms = self._core.plugin.default_silence_duration_ms
             self._judge_by(self._params(detection, silence_ms=quiet_ms))
+
+    def prepare_anew(self) -> None:
+        """What was prepared in this pause was thrown away: with the next scores of it, prepare once more."""
+        self._prepares_anew = True
 
     def _forget(self) -> None:
         """Hear nothing more of the sound up to here, and judge nothing more of what was heard of it."""
@@ -222,22 +227,29 @@ class SpeechDetector(VoiceListener):
                 self._speech_ends(position, position)
             else:
                 self._partials.maybe_request(self._speech_start, self.scored)
+                if self._prepares_anew and self._endpointer.paused:
+                    self._paused(self.scored)
         self._trim()
 
     def _act_on(self, event: EndpointEvent) -> None:
-        detection = self._core.state.config.turn_detection
         match event:
             case SpeechStarted(start_sample=start):
                 self._speech_begins(self._sound.line_position(start))
             case SpeechPaused(at_sample=at):
-                if detection is not None and detection.create_response:
-                    self._prepare(self._speech_start, self._sound.line_position(at))
+                self._paused(self._sound.line_position(at))
             case SpeechResumed():
                 self._control.discard_prepared()
+                detection = self._core.state.config.turn_detection
                 if isinstance(detection, SemanticVad):
                     self._adopt(detection)
             case SpeechStopped(end_sample=end, speech_end_sample=speech_end):
                 self._speech_ends(end, speech_end)
+
+    def _paused(self, at: int) -> None:
+        self._prepares_anew = False
+        detection = self._core.state.config.turn_detection
+        if detection is not None and detection.create_response:
+            self._prepare(self._speech_start, at)
 
     def _speaks_too_long(self) -> bool:
         """Whether the turn must end without a pause.

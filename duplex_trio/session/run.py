@@ -120,6 +120,7 @@ class DuplexSessionRunner:
         self.core.on_stages_free = opener.stages_free
         self.core.begin_upcoming = opener.begin_upcoming
         self.core.on_prepared_transcript = self.detector.note_prepared_transcript
+        self.core.prepare_anew = self.detector.prepare_anew
         dispatch = SessionDispatch(self.core, self.control, signals, ingress, self.detector)
         self.handle = DuplexSessionHandle(self.core, self.control, dispatch, self.presence)
         self._written = trio.Event()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 import trio
+import trio.lowlevel
 from trio.testing import MockClock
 
 from duplex_trio.engine import SessionLimits
@@ -208,6 +209,46 @@ async def test_a_complete_sentence_ends_a_semantic_turn(
         assert waited_s == pytest.approx(0.6 if early else TIMEOUT_S, abs=0.1)
         if heard:
             await talker.heard.nth(ResponseDone, 1)
+
+
+CHANGES = {
+    "an item": CreateItem(item=MessageItem(role="system", content=(InputTextPart("be brief"),))),
+    "an update": UpdateSession(patch={"instructions": "Be brief."}),
+    "an update of detection": UpdateSession(
+        patch={"turn_detection": {"type": "semantic_vad", "eagerness": "low"}}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+async def test_what_changes_in_a_pause_does_not_make_it_longer(autojump_clock: MockClock, name: str) -> None:
+    """The answer that does not know of it is made again, and the complete sentence ends the turn as ever."""
+    script = Script(heard=["How are you?", "How are you?"])
+    async with conversation(script, patch=SEMANTIC) as talker:
+        await talker.speak(1.0)
+        quiet_s = trio.current_time()
+        while not talker.handle.counters.speculations_started:
+            await talker.pause(0.02)
+        talker.send(CHANGES[name])
+        await talker.pause(1.0)
+        stopped_s = first_time_s(talker, "input_audio_buffer.speech_stopped")
+        assert stopped_s - quiet_s < 0.8
+        assert (await talker.heard.nth(ResponseDone, 1)).response.status == "completed"
+        counters = talker.handle.counters
+        assert (counters.speculations_started, counters.speculations_adopted) == (2, 1)
+
+
+async def test_many_changes_in_a_pause_cost_little(autojump_clock: MockClock) -> None:
+    """However many there are, an answer is made again once for the sound that comes behind them."""
+    async with conversation(Script()) as talker:
+        await talker.speak(1.0)
+        await talker.pause(0.3)
+        for _ in range(30):
+            talker.send(CHANGES["an item"])
+            await trio.lowlevel.checkpoint()
+        await talker.pause(1.0)
+        await talker.heard.nth(ResponseDone, 1)
+        assert talker.handle.counters.speculations_started <= 3
 
 
 async def test_a_semantic_turn_that_goes_on_waits_again(autojump_clock: MockClock) -> None:
