@@ -151,6 +151,8 @@ class SpeechDetector(VoiceListener):
 
     def _params(self, detection: TurnDetection, *, silence_ms: int | None = None) -> EndpointingParams:
         pause_ms = self._core.state.capabilities.speculation_pause_ms or None
+        if self._core.units is not None:
+            pause_ms = None  # there is no turn to prepare
         if isinstance(detection, ServerVad):
             return EndpointingParams(
                 threshold=detection.threshold,

@@ -13,8 +13,9 @@ from typing import Any
 import structlog
 
 from duplex_trio.plugin.plugin import DuplexModelPlugin
+from duplex_trio.plugin.resumable import ResumableModelPlugin
 from duplex_trio.protocol.duplex import FunctionCallOutputItem, RealtimeError
-from duplex_trio.protocol.duplex.session import DuplexSessionConfig
+from duplex_trio.protocol.duplex.session import DuplexSessionConfig, ServerVad
 
 log = structlog.get_logger("duplex_trio.session")
 
@@ -26,7 +27,8 @@ async def opened_runtime_config(
 
     Raises:
         RealtimeError: `invalid_duplex_runtime_config` (a ValueError of the plugin counts as that),
-            `ref_audio_required`, another code of the plugin's, or `internal_error` when a hook broke.
+            `ref_audio_required`, `unsupported_turn_detection` (the session is to prompt a silent user and the
+            model owns its turns), another code of the plugin's, or `internal_error` when a hook broke.
     """
     with _refusals():
         _check(plugin, config)
@@ -98,6 +100,14 @@ def check_ref_audio(
 def _check(plugin: DuplexModelPlugin, config: DuplexSessionConfig) -> None:
     plugin.validate_client_extra_body(config.extra_body)
     check_ref_audio(plugin, config, config.output_modalities, "session.ref_audio")
+    detection = config.turn_detection
+    prompts = isinstance(detection, ServerVad) and detection.idle_timeout_ms is not None
+    if prompts and isinstance(plugin, ResumableModelPlugin):
+        raise RealtimeError(
+            "unsupported_turn_detection",
+            "the model decides itself when to speak, and prompts nobody",
+            param="session.audio.input.turn_detection.idle_timeout_ms",
+        )
 
 
 @contextmanager

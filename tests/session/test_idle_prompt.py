@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import attrs
 import pytest
 import trio
 from trio.testing import MockClock
 
+from duplex_trio.models.scripted.native import NativePipeline, NativePlugin
 from duplex_trio.models.scripted.script import Script
+from duplex_trio.plugin.capabilities import DuplexCapabilities
 from duplex_trio.protocol.duplex import (
     ClearOutputAudio,
     Commit,
+    ErrorEvent,
     InputAudioBufferCommitted,
     InputAudioBufferTimeoutTriggered,
+    RealtimeError,
     ResponseCreated,
     ResponseDone,
     UpdateSession,
 )
-from duplex_trio.testing import Talker, conversation, finish, open_returning, scripted_omni
+from duplex_trio.protocol.duplex.session import DialectName
+from duplex_trio.testing import Talker, conversation, finish, open_returning, open_talker, scripted_omni
 from duplex_trio.testing.steps import acting_at
 
 PATIENCE_S = 6.0
@@ -204,3 +210,44 @@ async def test_a_commit_comes_in_the_last_moment(autojump_clock: MockClock, step
             if kind.startswith("input_audio_buffer.")
         ]
         assert happened in (["committed"], ["timeout_triggered", "committed", "committed"])
+
+
+@pytest.mark.parametrize("dialect", ["ga", "duplex"])
+async def test_a_model_that_owns_its_turns_prompts_nobody(
+    autojump_clock: MockClock, dialect: DialectName
+) -> None:
+    """It is refused when the session opens and when it changes; the session goes on as it was."""
+    detection = {"type": "server_vad", "idle_timeout_ms": 6000}
+    patch = (
+        {"turn_detection": detection}
+        if dialect == "duplex"
+        else {"audio": {"input": {"turn_detection": detection}}}
+    )
+    async with scripted_omni(pipeline=NativePipeline()) as omni:
+        with pytest.raises(RealtimeError) as caught:
+            await open_talker(omni, dialect=dialect, patch=patch)
+        refusal = ("unsupported_turn_detection", "session.audio.input.turn_detection.idle_timeout_ms")
+        assert (caught.value.code, caught.value.param) == refusal
+        talker = await open_talker(omni, dialect=dialect)
+        before = talker.handle._core.state.config
+        talker.send(UpdateSession(patch=patch))
+        error = (await talker.heard.wait_for(ErrorEvent)).error
+        assert (error.code, error.param) == refusal
+        assert talker.handle._core.state.config == before
+        await finish(omni, talker)
+
+
+class _Eager(NativePlugin):
+    """Owns its turns, and says that it prepares answers in a pause."""
+
+    def capabilities(self, max_sessions: int) -> DuplexCapabilities:
+        return attrs.evolve(super().capabilities(max_sessions), speculation_pause_ms=200)
+
+
+async def test_a_model_that_owns_its_turns_prepares_none(autojump_clock: MockClock) -> None:
+    """Nobody would take them up."""
+    pipeline = NativePipeline()
+    pipeline.plugin = _Eager()
+    async with conversation(pipeline=pipeline, patch={"turn_detection": {"type": "server_vad"}}) as talker:
+        await talker.turn(2.0)
+        assert not talker.handle.counters.speculations_started
