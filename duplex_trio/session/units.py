@@ -108,7 +108,7 @@ class UnitFlow:
         self.waits.reset()
         while True:
             unit = await self.line.next()
-            if unit.stale(self._core.state.epoch):
+            if unit.stale(self._core.state.epoch) or self._core.closing:
                 continue
             reservation = unit.reservation
             accepted = False

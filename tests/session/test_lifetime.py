@@ -7,10 +7,13 @@ import trio
 from trio.testing import MockClock
 
 from duplex_trio.engine import SessionLimits
+from duplex_trio.models.scripted.native import NativePipeline
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.protocol.duplex import (
     CloseSession,
+    ConversationCreated,
     CreateItem,
+    DuplexEvent,
     Heartbeat,
     InputTextPart,
     MessageItem,
@@ -21,7 +24,15 @@ from duplex_trio.protocol.duplex import (
     SessionExpired,
     SessionHeartbeatAck,
 )
-from duplex_trio.testing import Talker, conversation, finish, open_talker, scripted_omni
+from duplex_trio.testing import (
+    RecordingAttachment,
+    Talker,
+    conversation,
+    finish,
+    open_talker,
+    scripted_omni,
+)
+from duplex_trio.testing.steps import acting_at
 
 LONG = "alpha bravo charlie delta echo foxtrot golf hotel india juliet kilo lima. " * 10
 """120 words, 36 seconds of sound."""
@@ -156,3 +167,36 @@ async def test_a_response_is_done_before_its_session_is(autojump_clock: MockCloc
             talker.handle.close("over")
             await finish(omni, talker)
             assert len(talker.heard.of(ResponseDone)) == len(talker.heard.of(ResponseCreated))
+
+
+class _Leisurely(RecordingAttachment):
+    """Takes its time over each event."""
+
+    async def send(self, event: DuplexEvent) -> None:
+        await trio.sleep(0.3)
+        await super().send(event)
+
+
+@pytest.mark.parametrize("step", [1, 4, 8, 16, 24])
+async def test_a_session_that_says_goodbye_asks_the_model_nothing_more(
+    autojump_clock: MockClock, step: int
+) -> None:
+    """Sound that waits stays where it is, however long the client takes over the last events."""
+    model = NativePipeline()
+    async with scripted_omni(pipeline=model) as omni:
+        attachment = _Leisurely()
+        handle = await omni.open_session(dialect="duplex", attachment=attachment)
+        await attachment.wait_for(ConversationCreated)
+        talker = Talker(handle, attachment)
+        begun = -1
+
+        def close() -> None:
+            nonlocal begun
+            begun = len(model.plugin.epochs)
+            handle.close("over")
+
+        with acting_at(step, close):
+            talker.append(4100, loud=True)
+            await trio.sleep(1.0)
+        await handle.wait_closed()
+        assert len(model.plugin.epochs) == begun
