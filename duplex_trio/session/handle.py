@@ -38,7 +38,7 @@ class DuplexSessionHandle:
 
     @property
     def idle_timeout_s(self) -> float:
-        """How long the client's connection may bring nothing, as the session was last told."""
+        """How long a connection that attaches now may bring nothing; one that is attached keeps what it found."""
         return self._core.state.config.idle_timeout_s
 
     async def wait_patience_changed(self) -> None:

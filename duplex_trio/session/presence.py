@@ -88,9 +88,7 @@ class Presence:
         self._check_resumable()
         assert core.delivery.journal is not None
         missed = core.delivery.journal.replay(last_seq, core.now_s)
-        generation = state.lease.resume(expected_generation, control_id, core.now_s)
-        core.reset_lease_deadline()
-        core.counters.lease_resumes += 1
+        # All that may raise comes before the lease changes hands.
         grant = attachment.grant
         hello = SessionResumed(
             event_id=state.new_id("event_"),
@@ -99,6 +97,9 @@ class Presence:
             attachment_generation=grant.attachment_generation,
             resume_token=grant.resume_token,
         )
+        generation = state.lease.resume(expected_generation, control_id, core.now_s)
+        core.reset_lease_deadline()
+        core.counters.lease_resumes += 1
         core.delivery.resume(attachment, hello, missed)
         core.attendance_changed()
         core.log.info("session.resumed", attachment=grant.attachment_generation, replayed=len(missed))

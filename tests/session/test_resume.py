@@ -13,7 +13,7 @@ from trio.testing import MockClock
 
 from duplex_trio.deploy import SessionLimits
 from duplex_trio.engine import JournalGapError
-from duplex_trio.entrypoints.duplex_omni import DuplexOmni
+from duplex_trio.entrypoints.duplex_omni import DuplexOmni, ResumeGrant
 from duplex_trio.models.scripted.native import NativePipeline
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.protocol.duplex import (
@@ -632,3 +632,24 @@ async def test_a_replaced_client_that_cannot_be_written_to(
         talker.write("hi")
         await talker.heard.nth(ResponseDone, 1)
         await finish(omni, talker)
+
+
+class _Nameless(ResumableRecorder):
+    """A consumer that breaks when it is asked who it is."""
+
+    @property
+    def grant(self) -> ResumeGrant:
+        raise TypeError("no name")
+
+
+async def test_a_consumer_that_breaks_as_it_attaches_changes_nothing(autojump_clock: MockClock) -> None:
+    """The session goes on waiting for one that works, and for its grace."""
+    async with resumable(limits=SessionLimits(disconnect_grace_s=30)) as (_, talker):
+        talker.lose()
+        gone_s = trio.current_time()
+        await trio.sleep(10)
+        with pytest.raises(TypeError):
+            talker.resume(_Nameless(2))
+        assert (talker.handle.generation, talker.handle.attached) == (0, False)
+        await talker.handle.wait_closed()
+        assert trio.current_time() - gone_s == pytest.approx(30, abs=0.1)
