@@ -110,7 +110,7 @@ class SessionIngress:
             units.line.require_room(samples, beside)
 
     def flush(self) -> None:
-        """The client ends its utterance: take in what the resampler still holds."""
+        """The client ends its utterance, or goes on in another format: take in what the resampler still holds."""
         if self._decoder is not None:
             tail = self._decoder.flush()
             if len(tail):

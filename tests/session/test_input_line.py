@@ -11,11 +11,9 @@ from trio.testing import MockClock
 
 from duplex_trio.engine import Attachment, SessionLimits
 from duplex_trio.models.scripted.lockstep import LockstepPipeline
-from duplex_trio.models.scripted.native import NativePipeline, NativePlugin
+from duplex_trio.models.scripted.native import NativePipeline
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.plugin.pipeline import Pipeline
-from duplex_trio.plugin.requests import RequestView, StageForward
-from duplex_trio.plugin.resumable import UnitInput
 from duplex_trio.protocol.duplex import (
     AppendAudio,
     BargeIn,
@@ -31,32 +29,11 @@ from duplex_trio.protocol.duplex import (
 from duplex_trio.testing import Talker, conversation, scripted_omni
 from duplex_trio.testing.invariants import core_of
 from duplex_trio.testing.snapshots import snapshot
+from duplex_trio.testing.watched import WatchedNativePipeline
 
 VAD = {"turn_detection": {"type": "server_vad", "interrupt_response": False}}
 BYTES_PER_S = 16_000 * 4
 CLIENT_RATE_HZ = 24_000
-
-
-class Watched(NativePlugin):
-    """Keeps what it heard."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.units: list[UnitInput] = []
-
-    def plan_append(self, unit: UnitInput, request: RequestView) -> StageForward:
-        self.units.append(unit)
-        return super().plan_append(unit, request)
-
-    @property
-    def loud(self) -> int:
-        return sum(bool(np.abs(unit.pcm).max() > 0.1) for unit in self.units if not unit.silence)
-
-
-class WatchedPipeline(NativePipeline):
-    def __init__(self, **more: Any) -> None:
-        super().__init__(**more)
-        self.plugin: Watched = Watched()
 
 
 class Forgetful(Attachment):
@@ -75,7 +52,7 @@ def refused(talker: Talker) -> list[tuple[str, str | None]]:
 
 async def test_a_refused_append_reaches_neither_the_line_nor_the_model(autojump_clock: MockClock) -> None:
     """The line is full because voice activity lags behind, though the model has taken its units already."""
-    pipeline = WatchedPipeline()
+    pipeline = WatchedNativePipeline()
     limits = SessionLimits(pending_input_bytes_max=4 * BYTES_PER_S)
     async with conversation(pipeline=pipeline, patch=VAD, limits=limits, step_s={"vad": 2.0}) as talker:
         talker.append(3100, loud=True)
@@ -99,7 +76,7 @@ async def test_an_append_that_the_model_has_no_room_for_is_not_taken_by_half(
     autojump_clock: MockClock,
 ) -> None:
     """The line would have had room."""
-    pipeline = WatchedPipeline()
+    pipeline = WatchedNativePipeline()
     limits = SessionLimits(pending_input_bytes_max=int(3.15 * BYTES_PER_S))
     async with conversation(pipeline=pipeline, patch=VAD, limits=limits) as talker:
         talker.append(3100, loud=True)
@@ -117,7 +94,7 @@ async def test_an_append_that_the_model_has_no_room_for_is_not_taken_by_half(
 
 
 @pytest.mark.parametrize("loud", [True, False])
-@pytest.mark.parametrize("make_pipeline", [ScriptedPipeline, WatchedPipeline, LockstepPipeline])
+@pytest.mark.parametrize("make_pipeline", [ScriptedPipeline, WatchedNativePipeline, LockstepPipeline])
 @pytest.mark.parametrize("append_ms", [20, 1500])
 async def test_a_small_line_goes_on_taking_sound(
     autojump_clock: MockClock, make_pipeline: type[Pipeline], loud: bool, append_ms: int

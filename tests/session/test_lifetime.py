@@ -7,7 +7,6 @@ import trio
 from trio.testing import MockClock
 
 from duplex_trio.engine import SessionLimits
-from duplex_trio.models.scripted.native import NativePipeline
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.protocol.duplex import (
     CloseSession,
@@ -33,6 +32,7 @@ from duplex_trio.testing import (
     scripted_omni,
 )
 from duplex_trio.testing.steps import acting_at
+from duplex_trio.testing.watched import WatchedNativePipeline
 
 LONG = "alpha bravo charlie delta echo foxtrot golf hotel india juliet kilo lima. " * 10
 """120 words, 36 seconds of sound."""
@@ -182,7 +182,7 @@ async def test_a_session_that_says_goodbye_asks_the_model_nothing_more(
     autojump_clock: MockClock, step: int
 ) -> None:
     """Sound that waits stays where it is, however long the client takes over the last events."""
-    model = NativePipeline()
+    model = WatchedNativePipeline()
     async with scripted_omni(pipeline=model) as omni:
         attachment = _Leisurely()
         handle = await omni.open_session(dialect="duplex", attachment=attachment)

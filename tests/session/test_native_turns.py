@@ -17,9 +17,8 @@ from duplex_trio.models.scripted.native import (
     NativeUnit,
     NativeWorker,
 )
-from duplex_trio.plugin.requests import RequestView, StageForward
+from duplex_trio.plugin.requests import RequestView
 from duplex_trio.plugin.results import ModelResult, SegmentEnd
-from duplex_trio.plugin.resumable import UnitInput
 from duplex_trio.protocol.duplex import (
     BargeIn,
     CancelResponse,
@@ -41,26 +40,9 @@ from duplex_trio.protocol.duplex import (
 from duplex_trio.stages.port import StageOutput, StageRequest
 from duplex_trio.stages.worker import StageWorker
 from duplex_trio.testing import Talker, conversation, open_talker, scripted_omni
+from duplex_trio.testing.watched import WatchedNativePipeline
 
 NO_VAD = {"turn_detection": None}
-
-
-class Watched(NativePlugin):
-    """Keeps the units that were planned."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.units: list[UnitInput] = []
-
-    def plan_append(self, unit: UnitInput, request: RequestView) -> StageForward:
-        self.units.append(unit)
-        return super().plan_append(unit, request)
-
-
-class WatchedPipeline(NativePipeline):
-    def __init__(self, answer: str = "one two three four", **more: Any) -> None:
-        super().__init__(answer=answer, **more)
-        self.plugin: Watched = Watched()
 
 
 def reasons(talker: Talker) -> list[str]:
@@ -69,7 +51,7 @@ def reasons(talker: Talker) -> list[str]:
 
 async def test_it_answers_when_the_user_falls_silent(autojump_clock: MockClock) -> None:
     """Each unit is listened to until one is quiet; then a response begins by itself and says its words in order."""
-    pipeline = WatchedPipeline()
+    pipeline = WatchedNativePipeline()
     async with conversation(pipeline=pipeline, patch=NO_VAD) as talker:
         await talker.speak(2.0)
         await talker.pause(6.0)
@@ -84,7 +66,7 @@ async def test_it_answers_when_the_user_falls_silent(autojump_clock: MockClock) 
 
 async def test_silence_is_fed_at_the_pace_of_units(autojump_clock: MockClock) -> None:
     """A client that sends nothing hears the whole answer: one silent unit a second keeps the model speaking."""
-    pipeline = WatchedPipeline()
+    pipeline = WatchedNativePipeline()
     async with conversation(pipeline=pipeline, patch=NO_VAD, step_s=0.0) as talker:
         await talker.speak(1.0)
         await talker.pause(1.1)
@@ -101,7 +83,7 @@ async def test_silence_is_fed_at_the_pace_of_units(autojump_clock: MockClock) ->
 
 async def test_one_append_yields_every_unit_it_holds(autojump_clock: MockClock) -> None:
     """Three seconds at once are three units, not one now and two later."""
-    pipeline = WatchedPipeline()
+    pipeline = WatchedNativePipeline()
     async with conversation(pipeline=pipeline, patch=NO_VAD) as talker:
         talker.append(3100, loud=True)
         await talker.heard.nth(ResponseListen, 3)
@@ -110,7 +92,7 @@ async def test_one_append_yields_every_unit_it_holds(autojump_clock: MockClock) 
 
 async def test_speech_cuts_the_answer_and_reaches_the_next_request(autojump_clock: MockClock) -> None:
     """A barge-in by voice ends the response once; the next request is told what was heard, and hears the user."""
-    pipeline = WatchedPipeline("one two three four five six seven eight")
+    pipeline = WatchedNativePipeline("one two three four five six seven eight")
     detection = {"turn_detection": {"type": "server_vad"}}
     async with conversation(pipeline=pipeline, patch=detection, dialect="ga") as talker:
         await talker.speak(1.5)
@@ -135,7 +117,7 @@ async def test_speech_cuts_the_answer_and_reaches_the_next_request(autojump_cloc
 
 async def test_a_cancel_keeps_the_sound_that_waits(autojump_clock: MockClock) -> None:
     """`response.cancel` ends the response only; sound that the model has not taken goes to the next epoch."""
-    pipeline = WatchedPipeline()
+    pipeline = WatchedNativePipeline()
     async with conversation(pipeline=pipeline, patch=NO_VAD) as talker:
         await talker.speak(1.0)
         await talker.pause(1.1)
@@ -152,7 +134,7 @@ async def test_a_cancel_keeps_the_sound_that_waits(autojump_clock: MockClock) ->
 @pytest.mark.parametrize("command", [BargeIn(), ClearInput()])
 async def test_a_clear_drops_the_sound_that_waits(autojump_clock: MockClock, command: Any) -> None:
     """Nothing of what was appended before reaches the model afterwards."""
-    pipeline = WatchedPipeline()
+    pipeline = WatchedNativePipeline()
     async with conversation(pipeline=pipeline, patch=NO_VAD) as talker:
         talker.append(900, loud=True)
         talker.send(command)
@@ -164,7 +146,7 @@ async def test_a_clear_drops_the_sound_that_waits(autojump_clock: MockClock, com
 
 async def test_a_model_that_never_ends_its_turn_is_stopped(autojump_clock: MockClock) -> None:
     """After 64 silent units the last one asks it to listen, which ends the response; the next turn works."""
-    pipeline = WatchedPipeline("and", endless=True)
+    pipeline = WatchedNativePipeline("and", endless=True)
     async with conversation(pipeline=pipeline, patch=NO_VAD) as talker:
         await talker.speak(1.0)
         await talker.pause(1.1)
@@ -182,7 +164,7 @@ class Deaf(NativeWorker):
         return super().process(request, state, NativeUnit(pcm=unit.pcm))
 
 
-class DeafPipeline(WatchedPipeline):
+class DeafPipeline(WatchedNativePipeline):
     def build_worker(self, stage_id: int) -> StageWorker:
         return Deaf("and", endless=True)
 
@@ -203,7 +185,7 @@ async def test_a_model_that_does_not_listen_loses_its_request(autojump_clock: Mo
 
 async def test_a_commit_is_an_item_and_a_last_unit(autojump_clock: MockClock) -> None:
     """What is left becomes a padded unit; the item has no transcript, for the model hears the sound itself."""
-    pipeline = WatchedPipeline()
+    pipeline = WatchedNativePipeline()
     async with conversation(pipeline=pipeline, patch=NO_VAD) as talker:
         talker.append(1400, loud=True)
         talker.send(Commit(event_id="c1"))
@@ -219,7 +201,7 @@ async def test_a_commit_is_an_item_and_a_last_unit(autojump_clock: MockClock) ->
 async def test_too_much_sound_at_once_is_refused(autojump_clock: MockClock) -> None:
     """Sound beyond the limit is refused with a typed error, and the session goes on."""
     limits = SessionLimits(pending_input_bytes_max=4 * 16_000 * 4)
-    async with conversation(pipeline=WatchedPipeline(), patch=NO_VAD, limits=limits) as talker:
+    async with conversation(pipeline=WatchedNativePipeline(), patch=NO_VAD, limits=limits) as talker:
         talker.append(3000, loud=True)
         talker.append(3000, loud=True)
         error = await talker.heard.wait_for(ErrorEvent)
@@ -240,7 +222,7 @@ class Breaking(NativeWorker):
         return super().process(request, state, unit)
 
 
-class BreakingPipeline(WatchedPipeline):
+class BreakingPipeline(WatchedNativePipeline):
     def build_worker(self, stage_id: int) -> StageWorker:
         return Breaking("one two three")
 

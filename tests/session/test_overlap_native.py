@@ -9,9 +9,6 @@ import pytest
 from trio.testing import MockClock
 
 from duplex_trio.models.scripted.lockstep import LockstepPipeline
-from duplex_trio.models.scripted.native import NativePipeline, NativePlugin
-from duplex_trio.plugin.requests import RequestView, StageForward
-from duplex_trio.plugin.resumable import UnitInput
 from duplex_trio.protocol.duplex import (
     BargeIn,
     Commit,
@@ -25,36 +22,11 @@ from duplex_trio.protocol.duplex import (
     ResponseListen,
 )
 from duplex_trio.testing import Talker, conversation
+from duplex_trio.testing.watched import WatchedNativePipeline
 
 BY_HAND = {"turn_detection": None}
 DETECTED = {"turn_detection": {"type": "server_vad"}}
 EIGHT = "one two three four five six seven eight"
-
-
-class Watched(NativePlugin):
-    """Keeps the units that were planned."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.units: list[UnitInput] = []
-
-    def plan_append(self, unit: UnitInput, request: RequestView) -> StageForward:
-        self.units.append(unit)
-        return super().plan_append(unit, request)
-
-
-class WatchedPipeline(NativePipeline):
-    def __init__(self, answer: str = EIGHT) -> None:
-        super().__init__(answer=answer)
-        self.plugin: Watched = Watched()
-
-    def build_plugin(self) -> NativePlugin:
-        return self.plugin
-
-    @property
-    def forced(self) -> list[bool]:
-        """Which units asked the model to listen."""
-        return [unit.force_listen for unit in self.plugin.units]
 
 
 def decisions(talker: Talker) -> list[tuple[str, str]]:
@@ -77,7 +49,7 @@ async def answering(talker: Talker) -> None:
 
 async def test_without_hints_there_is_nothing_to_decide(autojump_clock: MockClock) -> None:
     """It hears the user over its answer and goes on; speech is reported, decisions are not made."""
-    async with conversation(pipeline=WatchedPipeline(), patch=BY_HAND) as talker:
+    async with conversation(pipeline=WatchedNativePipeline(EIGHT), patch=BY_HAND) as talker:
         await answering(talker)
         await talker.speak(1.0)
         await talker.pause(10.0)
@@ -88,18 +60,18 @@ async def test_without_hints_there_is_nothing_to_decide(autojump_clock: MockCloc
 
 async def test_force_listen_reaches_the_model(autojump_clock: MockClock) -> None:
     """The unit that holds the append asks it to listen, and it falls silent; the next unit does not."""
-    pipeline = WatchedPipeline()
+    pipeline = WatchedNativePipeline(EIGHT)
     async with conversation(pipeline=pipeline, patch=BY_HAND) as talker:
         await answering(talker)
-        units = len(pipeline.forced)
+        units = len(pipeline.plugin.forced)
         await talker.speak(0.4)
         await talker.speak(0.1, force_listen=True)
         await talker.speak(1.0)
         await talker.pause(1.0)
         done = await talker.heard.nth(ResponseDone, 1)
         assert (done.response.status, done.response.status_details) == ("completed", None)
-        assert pipeline.forced[:units] == [False] * units
-        assert pipeline.forced[units:].count(True) == 1
+        assert pipeline.plugin.forced[:units] == [False] * units
+        assert pipeline.plugin.forced[units:].count(True) == 1
         (decision,) = talker.heard.of(OverlapDecision)
         assert (decision.action, decision.reason) == ("listen", "auto_response_continuous")
         assert decision.metadata["force_listen"] is True
@@ -108,30 +80,30 @@ async def test_force_listen_reaches_the_model(autojump_clock: MockClock) -> None
 
 async def test_force_listen_over_several_units(autojump_clock: MockClock) -> None:
     """One append of three units and a bit: each of them asks, and so does the one that holds the rest."""
-    pipeline = WatchedPipeline()
+    pipeline = WatchedNativePipeline(EIGHT)
     async with conversation(pipeline=pipeline, patch=BY_HAND) as talker:
         talker.append(3500, loud=True, force_listen=True)
         talker.append(2000, loud=False)
         await talker.heard.nth(ResponseListen, 5)
-        assert pipeline.forced == [True, True, True, True, False]
+        assert pipeline.plugin.forced == [True, True, True, True, False]
         assert decisions(talker) == []
 
 
 async def test_a_barge_in_forgets_what_was_forced(autojump_clock: MockClock) -> None:
     """Sound that the barge-in drops takes its hint with it."""
-    pipeline = WatchedPipeline()
+    pipeline = WatchedNativePipeline(EIGHT)
     async with conversation(pipeline=pipeline, patch=BY_HAND) as talker:
         talker.append(500, loud=True, force_listen=True)
         talker.send(BargeIn())
         talker.append(1100, loud=True)
         await talker.heard.wait_for(ResponseListen)
-        assert pipeline.forced == [False]
+        assert pipeline.plugin.forced == [False]
 
 
 @pytest.mark.parametrize("patch", [BY_HAND, DETECTED])
 async def test_a_client_cuts_the_answer(autojump_clock: MockClock, patch: dict[str, Any]) -> None:
     """Once, with or without a detector; the sound goes on into the next epoch's request."""
-    pipeline = WatchedPipeline()
+    pipeline = WatchedNativePipeline(EIGHT)
     async with conversation(pipeline=pipeline, patch=patch) as talker:
         await answering(talker)
         talker.append(500, loud=True, overlap_action="interrupt")
@@ -148,7 +120,7 @@ async def test_a_client_cuts_the_answer(autojump_clock: MockClock, patch: dict[s
 
 async def test_dropped_sound_is_heard_as_silence(autojump_clock: MockClock) -> None:
     """It takes its time, so the model keeps its pace, and says nothing."""
-    pipeline = WatchedPipeline()
+    pipeline = WatchedNativePipeline(EIGHT)
     async with conversation(pipeline=pipeline, patch=BY_HAND) as talker:
         await answering(talker)
         units = len(pipeline.plugin.units)
@@ -161,7 +133,7 @@ async def test_dropped_sound_is_heard_as_silence(autojump_clock: MockClock) -> N
 
 async def test_a_client_tells_it_to_go_on(autojump_clock: MockClock) -> None:
     """`listen` is heard, `ack` is not; the answer is given to its end either way."""
-    pipeline = WatchedPipeline()
+    pipeline = WatchedNativePipeline(EIGHT)
     async with conversation(pipeline=pipeline, patch=BY_HAND) as talker:
         await answering(talker)
         await talker.speak(1.0, overlap_action="listen")
@@ -174,7 +146,7 @@ async def test_a_client_tells_it_to_go_on(autojump_clock: MockClock) -> None:
 
 async def test_the_detector_cuts_and_the_client_may_say_otherwise(autojump_clock: MockClock) -> None:
     """By default speech that is detected cuts; what the client forces to listen to does not."""
-    pipeline = WatchedPipeline()
+    pipeline = WatchedNativePipeline(EIGHT)
     async with conversation(pipeline=pipeline, patch=DETECTED) as talker:
         await answering(talker)
         await talker.speak(0.5, force_listen=True)
@@ -184,7 +156,7 @@ async def test_the_detector_cuts_and_the_client_may_say_otherwise(autojump_clock
 
 
 async def test_the_detector_cuts(autojump_clock: MockClock) -> None:
-    async with conversation(pipeline=WatchedPipeline(), patch=DETECTED) as talker:
+    async with conversation(pipeline=WatchedNativePipeline(EIGHT), patch=DETECTED) as talker:
         await answering(talker)
         await talker.speak(0.5)
         assert decisions(talker) == [("barge_in", "server_vad_speech_started")]
@@ -193,7 +165,7 @@ async def test_the_detector_cuts(autojump_clock: MockClock) -> None:
 async def test_one_that_is_not_cut_hears_on(autojump_clock: MockClock) -> None:
     """`interrupt_response: false`: nothing is decided, for it hears all the time."""
     patch = {"turn_detection": {"type": "server_vad", "interrupt_response": False}}
-    async with conversation(pipeline=WatchedPipeline(), patch=patch) as talker:
+    async with conversation(pipeline=WatchedNativePipeline(EIGHT), patch=patch) as talker:
         await answering(talker)
         await talker.speak(0.5)
         await talker.pause(10.0)
@@ -222,7 +194,7 @@ async def test_a_commit_says_whether_there_was_speech(
     autojump_clock: MockClock, loud: bool, is_speech: bool | None, empty: bool | None
 ) -> None:
     """Nothing else follows from it: the model has heard for itself, and is the one to listen on."""
-    pipeline = WatchedPipeline()
+    pipeline = WatchedNativePipeline(EIGHT)
     async with conversation(pipeline=pipeline, patch=BY_HAND) as talker:
         talker.append(1400, loud=loud)
         talker.send(Commit(is_speech=is_speech))
@@ -237,7 +209,7 @@ async def test_a_commit_says_whether_there_was_speech(
 
 async def test_a_commit_of_nothing(autojump_clock: MockClock) -> None:
     """Refused, unless the client says itself that it was nothing: then it is an item without words, and no unit."""
-    pipeline = WatchedPipeline()
+    pipeline = WatchedNativePipeline(EIGHT)
     async with conversation(pipeline=pipeline, patch=BY_HAND) as talker:
         talker.send(Commit(event_id="e1"), Commit(is_speech=False))
         await talker.heard.nth(InputAudioBufferCommitted, 1)

@@ -105,7 +105,6 @@ class NativePlugin(ResumableModelPlugin):
 
     def __init__(self, word_ms: int = 1000) -> None:
         self._word_ms = word_ms
-        self.epochs: list[EpochInput] = []
 
     def capabilities(self, max_sessions: int) -> DuplexCapabilities:
         """It owns its turns and can be interrupted."""
@@ -118,8 +117,7 @@ class NativePlugin(ResumableModelPlugin):
         )
 
     def begin_request(self, epoch: EpochInput) -> Mapping[str, Any]:
-        """It keeps nothing of its own; what it was told is kept for tests."""
-        self.epochs.append(epoch)
+        """It keeps nothing of its own."""
         return {}
 
     def plan_append(self, unit: UnitInput, request: RequestView) -> StageForward:
