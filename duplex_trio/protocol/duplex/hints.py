@@ -8,7 +8,13 @@ from typing import Any, Literal
 from attrs import field, frozen
 
 from duplex_trio.protocol.realtime.fields import wire
-from duplex_trio.protocol.realtime.readers import read_boolean, read_number, read_object, read_string
+from duplex_trio.protocol.realtime.readers import (
+    read_boolean,
+    read_number,
+    read_object,
+    read_string,
+    read_time_ms,
+)
 
 OverlapIntent = Literal["barge_in", "listen", "drop"]
 
@@ -42,9 +48,9 @@ class AppendHints:
     is_speech: bool | None = field(default=None, metadata=wire("speech", read=read_boolean))
     speech_probability: float | None = field(default=None, metadata=wire(read=read_number))
     vad: Mapping[str, Any] | None = field(default=None, metadata=wire(read=read_object))
-    duration_ms: float | None = field(default=None, metadata=wire("audio_duration_ms", read=read_number))
-    audio_start_ms: float | None = field(default=None, metadata=wire(read=read_number))
-    audio_end_ms: float | None = field(default=None, metadata=wire(read=read_number))
+    duration_ms: float | None = field(default=None, metadata=wire("audio_duration_ms", read=read_time_ms))
+    audio_start_ms: float | None = field(default=None, metadata=wire(read=read_time_ms))
+    audio_end_ms: float | None = field(default=None, metadata=wire(read=read_time_ms))
     force_listen: bool = field(default=False, metadata=wire(read=read_boolean))
     force_barge_in: bool = field(default=False, metadata=wire(read=read_boolean))
     overlap_action: str | None = field(default=None, metadata=wire("overlap", read=read_string))

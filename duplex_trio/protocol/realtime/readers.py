@@ -92,11 +92,17 @@ def read_count(value: Any) -> int:
     return count
 
 
-def read_milliseconds(value: Any) -> int:
-    """A number, cut to an integer; negative ones pass, those beyond `MAX_EXACT_INTEGER` do not."""
+def read_time_ms(value: Any) -> float:
+    """A number; negative ones pass, those beyond `MAX_EXACT_INTEGER`, whose sums would not stay finite, do not."""
     number = read_number(value)
     if abs(number) > MAX_EXACT_INTEGER:
         raise ValueError("expected a smaller number")
+    return number
+
+
+def read_milliseconds(value: Any) -> int:
+    """A number, cut to an integer; negative ones pass, those beyond `MAX_EXACT_INTEGER` do not."""
+    read_time_ms(value)
     return int(value)
 
 
