@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from typing import Any, TextIO
 
@@ -11,6 +12,10 @@ import structlog
 LEVELS = ("debug", "info", "warning", "error")
 _IDS = {"session_id": "session", "response_id": "response", "request_id": "request", "item_id": "item"}
 _ID_CHARS_SHOWN = 8
+_UNSEEN = r"\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff"
+"""Characters that a terminal obeys instead of showing, that end a line, or that no encoding has."""
+_UNSEEN_IN_VALUES = re.compile(f"[{_UNSEEN}\n]")
+_UNSEEN_IN_TRACEBACKS = re.compile(f"[{_UNSEEN}]")
 
 
 def configure_logging(level: str, *, as_json: bool = False, stream: TextIO | None = None) -> None:
@@ -50,6 +55,18 @@ def _without_empty(logger: Any, name: str, line: structlog.typing.EventDict) -> 
     return {key: value for key, value in line.items() if value is not None}
 
 
+def _legible(logger: Any, name: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """What strangers send is quoted in the log: it must not move the cursor, colour the screen or begin a line."""
+    return {key: _escaped(key, value) for key, value in line.items()}
+
+
+def _escaped(key: str, value: object) -> object:
+    if value is None or isinstance(value, int | float):
+        return value
+    unseen = _UNSEEN_IN_TRACEBACKS if key == "exception" else _UNSEEN_IN_VALUES
+    return unseen.sub(lambda found: found[0].encode("unicode_escape").decode(), str(value))
+
+
 def _for_people(logger: Any, name: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
     """One thing on one line of a terminal: the time of day, and of long ids the end, which tells them apart."""
     shown: structlog.typing.EventDict = {}
@@ -71,7 +88,7 @@ def _renderers(stream: TextIO, *, as_json: bool) -> list[Any]:
         console = structlog.dev.ConsoleRenderer(
             pad_event_to=18, sort_keys=False, exception_formatter=structlog.dev.plain_traceback
         )
-        return [_for_people, console]
+        return [structlog.processors.format_exc_info, _legible, _for_people, console]
     order = ("timestamp", "level", "event")
     line = structlog.processors.LogfmtRenderer(key_order=order, drop_missing=True, bool_as_flag=False)
-    return [structlog.processors.format_exc_info, line]
+    return [structlog.processors.format_exc_info, _legible, line]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import logging
+import re
 
 import orjson
 import pytest
@@ -59,3 +61,27 @@ def test_a_traceback_shows_no_values(stream: type[io.StringIO], as_json: bool) -
     assert "it broke" in written.getvalue()
     assert "in broken" in written.getvalue()
     assert "verysecret" not in written.getvalue()
+
+
+HOSTILE = "\x1b[31m\r\x07\x9b2J\u2028\u202e\ud800 é日👍🏽"
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize("stream", [Terminal, io.StringIO])
+def test_what_strangers_send_is_shown_and_not_obeyed(stream: type[io.StringIO], as_json: bool) -> None:
+    """A path, a reason or an id of a client: one line, no control characters, and readable where it can be."""
+    written = stream()
+    configure_logging("info", as_json=as_json, stream=written)
+    structlog.get_logger("test").info("client.refused", path=f"a\nlevel=error {HOSTILE}")
+    logging.getLogger("other").warning("it said %s", f"a\nlevel=error {HOSTILE}")
+    try:
+        raise ValueError(HOSTILE)
+    except ValueError:
+        structlog.get_logger("test").exception("session.crashed")
+    text = re.sub(r"\x1b\[\d+m(?!\\r)", "", written.getvalue())  # our own colours
+    assert text.encode()
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u202e]", text)
+    assert not [line for line in text.splitlines() if line.startswith("level=error")]
+    if not as_json:
+        # For people a value with spaces is quoted once more.
+        assert text.replace("\\\\", "\\").count(r"\x1b[31m\r\x07\x9b2J\u2028\u202e\ud800 é日👍🏽") == 3
