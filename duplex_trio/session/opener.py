@@ -117,7 +117,9 @@ class TurnOpener:
     def transcribe_again(self, turn: Turn) -> None:
         """Make the transcript of a turn that was cancelled before it had one: what the user said stays said."""
         if turn.item_id is not None and not self._core.closing:
-            self.transcribe(self.new_turn(pcm=turn.pcm, item_id=turn.item_id))
+            again = self.new_turn(pcm=turn.pcm, item_id=turn.item_id)
+            again.replaces = True
+            self.transcribe(again)
 
     def expect_transcript(self, turn: Turn) -> None:
         """From here on the turn owes the transcript of its item, if it has sound."""
@@ -175,7 +177,7 @@ class TurnOpener:
         if turn.epoch != core.state.epoch:
             # Its request ended with the epoch. If its words are known they are in the conversation.
             again = self.new_turn() if turn.told else self.new_turn(pcm=turn.pcm, item_id=turn.item_id)
-            again.frames, turn = turn.frames, again
+            again.replaces, again.frames, turn = True, turn.frames, again
         self.answer(turn, None, core.command_seq + 1)
         if turn.failure is not None and turn.response is not None:
             self._control.fail_response(turn.response, turn.failure)

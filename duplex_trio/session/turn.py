@@ -44,10 +44,11 @@ class Turn:
     `pcm` is the user's sound, None for a turn that answers the conversation as it stands; `frames` are the
     pictures that belong to it, None until it is known which. `item_id` is the user item whose transcript the
     turn makes. `respond` is false when only that is wanted. `awaits` are user items said before the turn
-    whose transcripts it needs. `in_line` says that the appender has it or has had it, `told` that the client
-    knows what became of its transcript. `answer_text` is the whole answer, known once the stages that the
-    next turn enters are free of this one. `stage_metrics` are what the stages did for it, and those of its
-    response once there is one.
+    whose transcripts it needs. `replaces` says that it does what a turn was let in for that a cancellation
+    cut off. `in_line` says that the appender has it or has had it, `told` that the client knows what became
+    of its transcript. `answer_text` is the whole answer, known once the stages that the next turn enters are
+    free of this one. `stage_metrics` are what the stages did for it, and those of its response once there is
+    one.
     """
 
     turn_id: int
@@ -65,6 +66,7 @@ class Turn:
     failure: RealtimeError | None = None
     request: DuplexStageRequest | None = None
     speculative: bool = False
+    replaces: bool = False
     in_line: bool = False
     told: bool = False
     answer_text: str | None = None

@@ -12,11 +12,12 @@ from duplex_trio.session.turn import Turn
 class TurnQueue:
     """A line of turns with one consumer.
 
-    Unlike in a channel, a turn that is discarded while it waits takes no place: a client that cancels and asks
-    again faster than the stages let go of what was cancelled is not told that too much waits.
+    Unlike in a channel, a turn that is discarded while it waits takes no place: a client that cancels and
+    asks again faster than the stages let go of what was cancelled is not told that too much waits.
 
     Args:
-        turns_max: most turns that wait.
+        turns_max: most turns that wait, but for those that wait once more because a cancellation cut them
+        off.
     """
 
     def __init__(self, turns_max: int) -> None:
@@ -27,12 +28,14 @@ class TurnQueue:
     def put_nowait(self, turn: Turn) -> None:
         """Add a turn at the end.
 
+        One in place of another that was let in before is let in whatever waits.
+
         Raises:
             trio.WouldBlock: `turns_max` wanted turns wait already.
         """
         if len(self._waiting) >= self._turns_max:
             self._waiting = deque(waiting for waiting in self._waiting if not waiting.discarded)
-        if len(self._waiting) >= self._turns_max:
+        if len(self._waiting) >= self._turns_max and not turn.replaces:
             raise trio.WouldBlock
         self._waiting.append(turn)
         self._arrived.unpark()

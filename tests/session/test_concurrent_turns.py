@@ -190,6 +190,26 @@ async def test_what_was_said_behind_it_does_not_hold_it_up(autojump_clock: MockC
         assert len(talker.heard.of(Transcribed)) == 3
 
 
+@pytest.mark.parametrize("command", [BargeIn(), ClearOutputAudio()])
+async def test_all_that_was_said_is_transcribed_after_a_cut(
+    autojump_clock: MockClock, command: DuplexCommand
+) -> None:
+    """More utterances without words than may wait at once were with the model; a cut loses none, nor the answer."""
+    lines = Script(heard=["first", "second"], replies={"first": LONG, "second": "ahead"})
+    async with conversation(pipeline=TurnsPipeline(script=lines), patch=BY_HAND) as talker:
+        await two_turns(talker)
+        await talker.heard.nth(Transcribed, 2)
+        for _ in range(5):
+            talker.append(800, loud=True)
+            talker.send(Commit(response_create=False))
+            await trio.sleep(0.001)
+        talker.send(command)
+        await trio.sleep(10)
+        assert len(talker.heard.of(Transcribed)) == 7
+        answered = ["cancelled", "completed"] if isinstance(command, ClearOutputAudio) else ["cancelled"]
+        assert [done.response.status for done in talker.heard.of(ResponseDone)] == answered
+
+
 async def test_a_failed_answer_leaves_it_standing(autojump_clock: MockClock) -> None:
     """The voice breaks in the first answer; the second is given."""
     lines = script(fail_speaking="eight")

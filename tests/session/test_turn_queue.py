@@ -49,6 +49,20 @@ async def test_only_wanted_turns_count() -> None:
     assert [await queue.get(), await queue.get()] == [second, third]
 
 
+async def test_what_was_let_in_before_is_let_in_again() -> None:
+    """However full the line is; others wait until there is room."""
+    queue = TurnQueue(1)
+    queue.put_nowait(turn(1))
+    again = turn(2)
+    again.replaces = True
+    queue.put_nowait(again)
+    for _ in range(2):
+        with pytest.raises(trio.WouldBlock):
+            queue.put_nowait(turn(3))
+        await queue.get()
+    queue.put_nowait(turn(3))
+
+
 async def test_older_epochs_are_discarded() -> None:
     """What waits of them is never handed out."""
     queue = TurnQueue(3)
