@@ -168,7 +168,7 @@ class DuplexEngineSession:
         )
         self.held_metrics = StageMetrics()
         if not outside:
-            entry = ConversationEntry(response.final_item(""), response_id=response_id, answered=True)
+            entry = ConversationEntry(response.shown_item(""), response_id=response_id, answered=True)
             response.previous_item_id = self.conversation.insert(entry, make_room=True)
             self.conversation.mark_answered()
         self.active = response
@@ -367,7 +367,7 @@ class DuplexEngineSession:
             self.active = None
             self.turn_state = "idle"
         if entry is not None:
-            self.conversation.replace_item(response.item_id, response.final_item(shown_text))
+            self.conversation.replace_item(response.item_id, response.shown_item(shown_text))
             entry.text = shown_text.strip()
             if status in ("completed", "incomplete") and self.acks_playback and response.speaks:
                 entry.text = response.heard_text(self.heard_ms(response, now_s))
@@ -390,5 +390,5 @@ class DuplexEngineSession:
             return False
         entry.text = text
         if response.status != "completed" or response.cursor.hard_cap_ms is not None:
-            self.conversation.replace_item(response.item_id, response.final_item(text))
+            self.conversation.replace_item(response.item_id, response.shown_item(text))
         return True

@@ -219,11 +219,13 @@ class Response:
         """The response's item in one of its forms."""
         return MessageItem(id=self.item_id, role="assistant", status=status, content=content)
 
-    def final_item(self, shown_text: str) -> MessageItem:
-        """The item as it stays in the conversation."""
+    def shown_item(self, shown_text: str) -> MessageItem:
+        """The item as it stands in the conversation: what is shown of it, and how far the response has come."""
         content: tuple[ItemPart, ...] = (
             (OutputAudioPart(transcript=shown_text),) if self.speaks else (OutputTextPart(text=shown_text),)
         )
+        if self.status is None:
+            return self.item("in_progress", content)
         return self.item("completed" if self.status == "completed" else "incomplete", content)
 
     def playback(self) -> Playback:

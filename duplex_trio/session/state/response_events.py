@@ -76,7 +76,7 @@ def closing(
         shown_text: the transcript kept in the item; of a cut response, the heard part.
         cancel_reason: the precise reason of a cancellation.
     """
-    item = response.final_item(shown_text)
+    item = response.shown_item(shown_text)
     events = _output_done(response)
     events.append(
         ResponseOutputItemDone(event_id=response.event_id(), response_id=response.response_id, item=item)

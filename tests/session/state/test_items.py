@@ -147,6 +147,23 @@ def test_items_can_be_shown_and_deleted(make_session: Any) -> None:
 
 
 @pytest.mark.parametrize("dialect", ["ga", "duplex"])
+def test_an_item_is_in_progress_as_long_as_its_response(make_session: Any, dialect: str) -> None:
+    """Whoever retrieves it sees what its announcement said, truncated or not, until it is done."""
+    session = make_session(dialect=dialect)
+    made = spoken_answer(session, completed=False)
+
+    def status() -> str:
+        (shown,) = retrieve_item(session, RetrieveItem(item_id=made.item_id))
+        return str(shown.item.status)  # type: ignore[attr-defined]
+
+    assert status() == "in_progress"
+    truncate_item(session, TruncateItem(item_id=made.item_id, audio_end_ms=400))
+    assert status() == "in_progress"
+    session.complete_response(made, 0.0)
+    assert status() == "completed"
+
+
+@pytest.mark.parametrize("dialect", ["ga", "duplex"])
 def test_a_truncate_cuts_item_and_history(make_session: Any, dialect: str) -> None:
     """Truncated, then acknowledged; the item shows and the model is told the heard part."""
     session = make_session(dialect=dialect)
