@@ -41,6 +41,8 @@ class UserTranscript:
     """What the model heard the user say in the turn; final for the turn's sound.
 
     Of sound whose turn ends without one the conversation has no words, and the client is told that none come.
+    From a model that owns its turns it is the words of the latest committed item, and is not shown if nothing
+    was committed since the last one.
     """
 
     text: str

@@ -91,7 +91,8 @@ class CommitFlow:
         )
         core.emit(committed.events)
         assert core.units is not None
-        core.units.line.commit()
+        untold = not committed.told and action is not CommitAction.COMMIT_ONLY
+        core.units.commit(committed.item_id if untold else None)
 
     def _commit(self, action: CommitAction, heard: HeardInput, work: CommandWork) -> None:
         core, state = self._core, self._core.state

@@ -40,7 +40,7 @@ from duplex_trio.session.epoch_request import open_epoch_request
 from duplex_trio.session.failures import input_not_taken, model_failed
 from duplex_trio.session.hooks import hook_faults
 from duplex_trio.session.state.append_ledger import AppendReservation
-from duplex_trio.session.state.input import listening
+from duplex_trio.session.state.input import listening, transcript_completed
 from duplex_trio.session.state.response import Response
 from duplex_trio.session.state.response_events import opening
 from duplex_trio.session.state.silence import SilenceBudget, SpeechClock, schedule_silence
@@ -72,6 +72,7 @@ class UnitFlow:
         self._view: RequestView | None = None
         self._requests = 0
         self._ending: Response | None = None
+        self._untold: str | None = None
         self._response_over = trio.lowlevel.ParkingLot()
         self._budget = SilenceBudget()
         self._speech = SpeechClock(plugin.unit_samples / plugin.input_sample_rate_hz)
@@ -80,6 +81,15 @@ class UnitFlow:
         self.waits = UnitWaits(core.figures, clock)
 
     # ------------------------------------------------------------------ called as things happen
+
+    def commit(self, item_id: str | None) -> None:
+        """The user's turn ends: what is left of its sound becomes a unit.
+
+        Args:
+            item_id: the item that it has become, if nobody has told its words.
+        """
+        self._untold = item_id
+        self.line.commit()
 
     def nudge(self) -> None:
         """Feed one unit of silence to a model that has been given something, unless the user's sound comes
@@ -156,9 +166,8 @@ class UnitFlow:
                 self._fail(input_not_taken(error, self._turn.request))
             return False
         if core.state.epoch != reserved.fence.epoch:
-            return (
-                False  # taken by a request that a cancellation has ended since; the next one gets the sound
-            )
+            # Taken by a request that a cancellation has ended since: the next one gets the sound.
+            return False
         ledger.commit(reserved)
         core.state.context_locked = True
         core.touch()
@@ -235,8 +244,8 @@ class UnitFlow:
                 self._core.counters.stale_outputs += 1
                 return  # cancelled when the output was already on its way here
             match result:
-                case UserTranscript():
-                    continue
+                case UserTranscript(text=text, audio_duration_s=duration_s):
+                    self._transcribed(text, duration_s)
                 case ModelFailure():
                     self._fail(model_failed(result))
                     return
@@ -252,6 +261,12 @@ class UnitFlow:
                 case _:
                     response = await self._response(turn)
                     await self._turns.say(turn, response, result)
+
+    def _transcribed(self, text: str, duration_s: float) -> None:
+        """The model tells what it heard: the words of the latest committed item, if that has none yet."""
+        item_id, self._untold = self._untold, None
+        if item_id is not None:
+            self._core.emit(transcript_completed(self._core.state, item_id, text, duration_s))
 
     def _take_aside(self, result: Aside) -> None:
         try:

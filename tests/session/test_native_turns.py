@@ -18,12 +18,13 @@ from duplex_trio.models.scripted.native import (
     NativeWorker,
 )
 from duplex_trio.plugin.requests import RequestView
-from duplex_trio.plugin.results import ModelResult, SegmentEnd
+from duplex_trio.plugin.results import ModelResult, SegmentEnd, UserTranscript
 from duplex_trio.protocol.duplex import (
     BargeIn,
     CancelResponse,
     ClearInput,
     Commit,
+    ConversationItemInputAudioTranscriptionCompleted,
     CreateResponse,
     ErrorEvent,
     InputAudioBufferCommitted,
@@ -40,7 +41,8 @@ from duplex_trio.protocol.duplex import (
 from duplex_trio.stages.port import StageOutput, StageRequest
 from duplex_trio.stages.worker import StageWorker
 from duplex_trio.testing import Talker, conversation, open_talker, scripted_omni
-from duplex_trio.testing.watched import WatchedNativePipeline
+from duplex_trio.testing.invariants import core_of
+from duplex_trio.testing.watched import WatchedNativePipeline, WatchedNativePlugin
 
 NO_VAD = {"turn_detection": None}
 
@@ -256,6 +258,51 @@ async def test_a_session_that_chooses_text_is_answered_in_text(autojump_clock: M
         done = await talker.heard.nth(ResponseDone, 1)
         assert done.response.output[0].content[0] == OutputTextPart("one two three")  # type: ignore[union-attr]
         assert not talker.heard.of(ResponseOutputAudioDelta)
+
+
+class Transcribing(WatchedNativePlugin):
+    """Tells what it heard, with the last unit of a commit or with every unit."""
+
+    def __init__(self, *, always: bool) -> None:
+        super().__init__()
+        self._always = always
+
+    def project(self, stage_id: int, output: StageOutput, request: RequestView) -> Sequence[ModelResult]:
+        results = super().project(stage_id, output, request)
+        told = self._always or self.units[-1].final
+        return [UserTranscript(text="good morning", audio_duration_s=1.5), *results] if told else results
+
+
+class TranscribingPipeline(NativePipeline):
+    def __init__(self, *, always: bool = False) -> None:
+        super().__init__()
+        self.plugin = Transcribing(always=always)
+
+
+@pytest.mark.parametrize("always", [False, True])
+async def test_what_the_model_heard_becomes_the_words_of_the_item(
+    autojump_clock: MockClock, always: bool
+) -> None:
+    """The client gets the transcript of its committed item, once, and the next request is told the words."""
+    async with conversation(pipeline=TranscribingPipeline(always=always), patch=NO_VAD) as talker:
+        talker.append(1500, loud=True)
+        talker.send(Commit())
+        told = await talker.heard.nth(ConversationItemInputAudioTranscriptionCompleted, 1)
+        (committed,) = talker.heard.of(InputAudioBufferCommitted)
+        assert (told.item_id, told.transcript) == (committed.item_id, "good morning")
+        await talker.pause(4.0)
+        messages = core_of(talker.handle).state.conversation.messages()
+        assert [message.content for message in messages if message.role == "user"] == ["good morning"]
+        assert len(talker.heard.of(ConversationItemInputAudioTranscriptionCompleted)) == 1
+
+
+async def test_what_the_model_heard_of_sound_that_is_no_item_is_not_shown(autojump_clock: MockClock) -> None:
+    """There is no item to show it at; the answer comes all the same."""
+    async with conversation(pipeline=TranscribingPipeline(always=True), patch=NO_VAD) as talker:
+        await talker.speak(2.0)
+        await talker.pause(4.0)
+        await talker.heard.nth(ResponseDone, 1)
+        assert not talker.heard.of(ConversationItemInputAudioTranscriptionCompleted)
 
 
 class Hesitant(NativeWorker):
