@@ -97,14 +97,15 @@ class SessionIngress:
         """
         state, units = self._core.state, self._core.units
         beside = state.frames.bytes_with(frames)
-        line_bytes = 0 if units is None else units.line.held_bytes
-        held = max(state.timeline.held_bytes, line_bytes) + samples * BYTES_PER_SAMPLE
-        if frames and held + beside > state.limits.pending_input_bytes_max:
-            raise RealtimeError(
-                "input_backpressure",
-                f"{held} bytes of sound wait already, and no room is left for the frames",
-                param="video_frames",
-            )
+        if frames:
+            line_bytes = 0 if units is None else units.line.held_bytes
+            held = max(state.timeline.held_bytes, line_bytes) + samples * BYTES_PER_SAMPLE
+            if held + beside > state.limits.pending_input_bytes_max:
+                raise RealtimeError(
+                    "input_backpressure",
+                    f"{held} bytes of sound wait already, and no room is left for the frames",
+                    param="video_frames",
+                )
         state.timeline.require_room(samples, beside)
         if units is not None:
             units.line.require_room(samples, beside)

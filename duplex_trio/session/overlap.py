@@ -56,7 +56,7 @@ class OverlapJudge:
             whoever speaks, so only the client's own `drop` means them too.
         """
         core, state = self._core, self._core.state
-        hints, judged = command.hints, self._has_verdicts and not core.detects
+        hints, judged = command.hints, self.judges
         said = hints is not NO_HINTS and hints.decides_overlap
         speech = len(pcm) > 0 and holds_speech(hints, pcm, silence_rms=state.config.overlap_silence_rms)
         over = state.interruptible(now_s) if said else state.spoken_over(now_s)
