@@ -13,8 +13,6 @@ from duplex_trio.models.registry import UnknownPipelineError, load_pipeline, pip
 from duplex_trio.plugin.pipeline import Pipeline
 
 DEFAULT_DEPLOY = "cascade_cpu"
-ROLES = ("asr", "llm", "tts")
-"""The stages whose models have an option of their own."""
 
 
 def read_deploy(

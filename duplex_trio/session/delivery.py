@@ -81,10 +81,7 @@ class Delivery:
 
     async def deliver(self, event: DuplexEvent) -> None:
         """Send an event that has left the lanes. Always a checkpoint; waits while the client does not read."""
-        if self.journal is None:
-            await self._pass_on(event)
-            return
-        if isinstance(event, SessionCreated) or self.journal.overflowed:
+        if self.journal is None or self.journal.overflowed or isinstance(event, SessionCreated):
             await self._pass_on(event)
             return
         text = render(event, Dialect.DUPLEX, server_event_seq=self.journal.next_seq)
