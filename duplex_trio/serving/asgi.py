@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
-import orjson
+from duplex_trio.serving.channel import Header
 
 Scope = Mapping[str, Any]
 Message = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
-Header = tuple[bytes, bytes]
 
 JSON: Header = (b"content-type", b"application/json")
 
@@ -26,11 +25,6 @@ async def respond(send: Send, status: int, body: bytes, headers: Iterable[Header
     await send({"type": "http.response.body", "body": body})
 
 
-async def respond_json(send: Send, status: int, value: object, headers: Iterable[Header] = ()) -> None:
-    """Send a whole HTTP response with a JSON body."""
-    await respond(send, status, orjson.dumps(value), [JSON, *headers])
-
-
 async def discard_body(receive: Receive) -> None:
     """Read the request to its end, or to a limit: a client that is still sending does not read its answer."""
     discarded = 0
@@ -39,16 +33,3 @@ async def discard_body(receive: Receive) -> None:
         if message["type"] != "http.request" or not message.get("more_body", False):
             return
         discarded += len(message.get("body", b""))
-
-
-async def deny_websocket(
-    scope: Scope, send: Send, status: int, value: object, headers: Iterable[Header] = ()
-) -> None:
-    """Answer an upgrade request with an HTTP error; a plain 403 where the server offers nothing better."""
-    if "websocket.http.response" not in scope.get("extensions", {}):
-        await send({"type": "websocket.close"})
-        return
-    body = orjson.dumps(value)
-    all_headers = [JSON, *headers, (b"content-length", str(len(body)).encode())]
-    await send({"type": "websocket.http.response.start", "status": status, "headers": all_headers})
-    await send({"type": "websocket.http.response.body", "body": body})

@@ -21,8 +21,8 @@ from duplex_trio.protocol.duplex import (
     decode_command,
 )
 from duplex_trio.serving import envelope
-from duplex_trio.serving.asgi import Message, Receive, Send
 from duplex_trio.serving.attachments import DuplexSessionAttachmentRegistry, new_grant
+from duplex_trio.serving.channel import ChannelClosedError, WebSocketChannel
 from duplex_trio.serving.envelope import Handshake, OpenSession, RefuseSession, ResumeSession
 from duplex_trio.serving.session_log import SessionLog
 from duplex_trio.serving.socket_attachment import SocketAttachment
@@ -37,8 +37,7 @@ class RealtimeConnection:
     Args:
         deployment: whose sessions are opened.
         handshake: what the request asked for.
-        receive: the ASGI channel to read from.
-        send: the ASGI channel to write to.
+        channel: the WebSocket.
         config_timeout_s: how long a client may keep a session that it opens itself waiting.
         attachments: knows the sessions that a client may come back to.
         log: takes the lines of this connection.
@@ -48,8 +47,7 @@ class RealtimeConnection:
         self,
         deployment: Deployment,
         handshake: Handshake,
-        receive: Receive,
-        send: Send,
+        channel: WebSocketChannel,
         *,
         config_timeout_s: float,
         attachments: DuplexSessionAttachmentRegistry,
@@ -57,13 +55,13 @@ class RealtimeConnection:
     ) -> None:
         self._deployment = deployment
         self._handshake = handshake
-        self._receive = receive
+        self._channel = channel
         self._config_timeout_s = config_timeout_s
         self._attachments = attachments
         self._log = log
         self._generation = 0
         self._heard_s = trio.current_time()
-        self.attachment = SocketAttachment(send, handshake.dialect, new_grant(1), log)
+        self.attachment = SocketAttachment(channel, handshake.dialect, new_grant(1), log)
 
     async def open(self) -> DuplexSessionHandle | None:
         """Do what comes before the session, and open or resume it; None when the connection ended instead."""
@@ -88,12 +86,15 @@ class RealtimeConnection:
 
     async def read(self, handle: DuplexSessionHandle) -> None:
         """Hand everything the client sends to the session, until the client leaves."""
-        while (message := await self._receive())["type"] != "websocket.disconnect":
-            self._heard_s = trio.current_time()
-            if handle.generation == self._generation:
-                self._take(handle, message.get("text"))
-            await handle.ready()
-        self._lose(message)
+        try:
+            while True:
+                text = await self._channel.receive()
+                self._heard_s = trio.current_time()
+                if handle.generation == self._generation:
+                    self._take(handle, text)
+                await handle.ready()
+        except ChannelClosedError as closed:
+            self._lose(closed.code)
 
     async def watch_silence(self, handle: DuplexSessionHandle) -> None:
         """Wait for a client that brings nothing for as long as its session lets it; it counts as gone then."""
@@ -175,16 +176,16 @@ class RealtimeConnection:
 
     async def _first_message(self) -> OpenSession | ResumeSession | RefuseSession | None:
         with trio.move_on_after(self._config_timeout_s):
-            message = await self._receive()
-            if message["type"] == "websocket.disconnect":
-                self._lose(message)
+            try:
+                text = await self._channel.receive()
+            except ChannelClosedError as closed:
+                self._lose(closed.code)
                 return None
-            text = message.get("text")
             if text is None:
                 return RefuseSession(envelope.binary_message())
             return envelope.read_first_message(self._handshake, text)
         return envelope.config_timeout(self._config_timeout_s)
 
-    def _lose(self, message: Message) -> None:
+    def _lose(self, code: int) -> None:
         self.attachment.lose()
-        self._log.disconnected(message.get("code", 1006))
+        self._log.disconnected(code)

@@ -9,7 +9,9 @@ import orjson
 from attrs import define, frozen
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
-from duplex_trio.serving.asgi import JSON, Header
+from duplex_trio.serving.asgi import JSON
+from duplex_trio.serving.auth import Refusal
+from duplex_trio.serving.channel import Header
 from duplex_trio.serving.envelope import DUPLEX_PATH, REALTIME_PATH
 
 if TYPE_CHECKING:
@@ -52,6 +54,13 @@ class Deployment:
 def error_body(kind: str, code: str, message: str) -> dict[str, Any]:
     """The body of every HTTP error."""
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+
+def refusal_response(refusal: Refusal) -> Response:
+    """Answer a request that may not come in."""
+    body = orjson.dumps(error_body("invalid_request_error", refusal.code, refusal.message))
+    authenticate = ((b"www-authenticate", b"Bearer"),) if refusal.status == 401 else ()
+    return Response(refusal.status, body, (JSON, *authenticate))
 
 
 def respond_to(deployment: Deployment, method: str, path: str) -> Response:

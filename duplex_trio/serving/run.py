@@ -30,6 +30,7 @@ from duplex_trio.serving.address import ServerAddress, bind
 from duplex_trio.serving.app import RealtimeApp
 from duplex_trio.serving.attachments import DuplexSessionAttachmentRegistry
 from duplex_trio.serving.auth import AccessPolicy
+from duplex_trio.serving.endpoint import RealtimeEndpoint
 from duplex_trio.serving.guards import install_guards
 from duplex_trio.serving.http_config import ServerConfig
 from duplex_trio.serving.options import ServeOptions
@@ -72,19 +73,22 @@ async def run_connection(connection: RealtimeConnection, handle: DuplexSessionHa
 
 def make_app(omni: DuplexOmni, options: ServeOptions) -> RealtimeApp:
     """Make the ASGI application for a running engine."""
-    return RealtimeApp(
-        deployment=Deployment(
-            omni=omni,
-            model_name=options.model_name or omni.model_name,
-            created_s=int(time.time()),
-            max_model_len=options.max_model_len,
-        ),
+    deployment = Deployment(
+        omni=omni,
+        model_name=options.model_name or omni.model_name,
+        created_s=int(time.time()),
+        max_model_len=options.max_model_len,
+    )
+    access = AccessPolicy(api_keys=options.api_keys, allowed_origins=options.allowed_origins)
+    realtime = RealtimeEndpoint(
+        deployment=deployment,
         attachments=DuplexSessionAttachmentRegistry(omni),
         run_connection=run_connection,
-        access=AccessPolicy(api_keys=options.api_keys, allowed_origins=options.allowed_origins),
+        access=access,
         config_timeout_s=options.config_timeout_s,
         log_transcripts=options.log_transcripts,
     )
+    return RealtimeApp(deployment=deployment, realtime=realtime, access=access)
 
 
 async def run_server(

@@ -11,7 +11,7 @@ from duplex_trio.engine import ResumableAttachment, ResumeGrant
 from duplex_trio.protocol.dialects import Dialect, render
 from duplex_trio.protocol.duplex import DuplexEvent, ErrorEvent, RealtimeError, SessionResyncRequired
 from duplex_trio.serving import envelope
-from duplex_trio.serving.asgi import Send
+from duplex_trio.serving.channel import WebSocketChannel
 from duplex_trio.serving.session_log import SessionLog
 
 
@@ -19,7 +19,7 @@ class SocketAttachment(ResumableAttachment):
     """Writes to one WebSocket, in the client's dialect. Never called twice at a time.
 
     Args:
-        send: the ASGI channel to write to.
+        channel: the WebSocket.
         dialect: how events are written.
         grant: how the attachment is named to the client of a session that can be resumed.
         log: takes what was said, if that is to be logged.
@@ -28,9 +28,11 @@ class SocketAttachment(ResumableAttachment):
         on_caught_up: told when a client that came back has been sent all it missed.
     """
 
-    def __init__(self, send: Send, dialect: Dialect, grant: ResumeGrant, log: SessionLog) -> None:
+    def __init__(
+        self, channel: WebSocketChannel, dialect: Dialect, grant: ResumeGrant, log: SessionLog
+    ) -> None:
         self.on_caught_up: Callable[[], None] = lambda: None
-        self._send = send
+        self._channel = channel
         self._dialect = dialect
         self._grant = grant
         self._log = log
@@ -69,7 +71,7 @@ class SocketAttachment(ResumableAttachment):
         if text is None:
             await trio.lowlevel.checkpoint()
         else:
-            await self._send({"type": "websocket.send", "text": text.decode()})
+            await self._channel.send(text)
 
     async def send_text(self, text: bytes) -> None:
         """Write one event that is rendered already.
@@ -79,7 +81,7 @@ class SocketAttachment(ResumableAttachment):
         """
         self._check_there()
         self._log.text(text)
-        await self._send({"type": "websocket.send", "text": text.decode()})
+        await self._channel.send(text)
 
     async def close(self, code: int, reason: str) -> None:
         """Send a close frame, unless the client is gone or has one already."""
@@ -88,9 +90,7 @@ class SocketAttachment(ResumableAttachment):
             return
         self._gone = True
         try:
-            await self._send(
-                {"type": "websocket.close", "code": code, "reason": envelope.close_reason(reason)}
-            )
+            await self._channel.close(code, envelope.close_reason(reason))
         finally:
             self._closed = True
             if self._scope is not None:

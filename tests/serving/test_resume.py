@@ -620,7 +620,7 @@ async def test_no_token_is_logged(deployment: Any, autojump_clock: MockClock) ->
     assert "client.refused" in text
     for token in (created["resume_token"], resumed["resume_token"], "a-wrong-token"):
         assert token not in text
-    registry = here.app.attachments
+    registry = here.app.realtime.attachments
     for token in (created["resume_token"], resumed["resume_token"]):
         assert token not in repr(registry.__dict__)
 
@@ -634,4 +634,4 @@ async def test_ended_sessions_are_forgotten_in_the_end(deployment: Any, autojump
             await client.say('{"type":"session.close"}')
             await client.closed()
             await trio.sleep(1)
-        assert len(here.app.attachments._records) <= 256
+        assert len(here.app.realtime.attachments._records) <= 256
