@@ -77,6 +77,7 @@ class SessionControl:
             writing=core.egress.writing_sound,
         )
         core.emit([*first, *cancellation.events])
+        core.playout_changed.unpark_all()
         if core.epoch_scope is not None:
             core.epoch_scope.cancel()
         core.counters.barge_ins += reason in ("turn_detected", "barge_in")
@@ -159,14 +160,14 @@ class SessionControl:
         response = self._target(command.response_id)
         if response is None:
             core.emit([state.cleared_event(None)])
-        elif response is not state.last_response:
-            core.emit([state.stop_playing(response, core.now_s)])
-        elif response is state.active or response in state.unplayed(core.now_s):
-            named = response in state.unplayed(core.now_s)
-            first = [] if named else [state.cleared_event(response.response_id)]
+            return
+        unplayed = response in state.unplayed(core.now_s)
+        if response is state.last_response and (unplayed or response is state.active):
+            first = [] if unplayed else [state.stop_playing(response, core.now_s)]
             self.cancel("output_audio_buffer_clear", first=first)
         else:
-            core.emit([state.cleared_event(response.response_id)])
+            core.emit([state.stop_playing(response, core.now_s)])
+            core.playout_changed.unpark_all()
 
     def _target(self, response_id: str | None) -> Response | None:
         state = self._core.state
@@ -190,6 +191,7 @@ class SessionControl:
     def ack_playback(self, command: AckPlayback) -> None:
         """`playback.ack`."""
         self._core.emit(ack_playback(self._core.state, command))
+        self._core.playout_changed.unpark_all()
         self._core.touch()
 
     def heartbeat(self, command: Heartbeat) -> None:
@@ -206,6 +208,7 @@ class SessionControl:
         core.egress.drop_response(response.response_id)
         report = ErrorEvent.from_error(error, event_id=state.new_id("event_"))
         core.emit([report, *state.fail_response(response, error, core.now_s)])
+        core.playout_changed.unpark_all()
         core.counters.responses_failed += 1
         core.figures.response_done(response, "failed", code=error.code, message=error.message)
         core.begin_upcoming()

@@ -84,6 +84,7 @@ class SessionCore:
         detects: whether the server itself finds out where speech begins and ends; kept by the detector.
         progressed: where the socket's reader waits while much of what it brought is still to be worked off.
         patience_changed: where who watches the client's silence waits to learn that it may last another time.
+        playout_changed: where who watches the client's player waits to learn that it has more or less to play.
     """
 
     def __init__(
@@ -129,6 +130,7 @@ class SessionCore:
         self.transcripts_settled = trio.lowlevel.ParkingLot()
         self.progressed = trio.lowlevel.ParkingLot()
         self.patience_changed = trio.lowlevel.ParkingLot()
+        self.playout_changed = trio.lowlevel.ParkingLot()
         self.log = log.bind(session_id=state.session_id)
         self.figures = SessionFigures(self.counters, self.log)
 

@@ -26,7 +26,7 @@ class Egress:
     Args:
         deliver: takes each event that leaves; may wait, and does so at a client that does not read.
         ahead_ms: sound sent and not yet played by now, estimated.
-        on_media_sent: told of each media entry just before it is sent.
+        on_media_sent: told of each media entry just before it is sent; what it returns goes ahead of the entry.
         figures: told of media that was handed to the socket, and of media that came too late.
         on_end_marker: told when the end marker of a response is reached; all its media has been sent.
         on_progress: told when a control event has left.
@@ -38,7 +38,7 @@ class Egress:
         deliver: Callable[[DuplexEvent], Awaitable[None]],
         *,
         ahead_ms: Callable[[], float],
-        on_media_sent: Callable[[MediaEntry], None],
+        on_media_sent: Callable[[MediaEntry], DuplexEvent | None],
         figures: SessionFigures,
         on_end_marker: Callable[[str], None],
         on_progress: Callable[[], object],
@@ -129,9 +129,11 @@ class Egress:
             self._on_end_marker(entry.response_id)
             await trio.lowlevel.checkpoint()
             return
-        self._on_media_sent(entry)
+        ahead = self._on_media_sent(entry)
         self._writing_sound = entry.duration_ms > 0
         try:
+            if ahead is not None:
+                await self._deliver(ahead)
             await self._deliver(entry.event)
         finally:
             self._writing_sound = False

@@ -9,6 +9,7 @@
        |- actor                   ordered decisions
        |- lease                   sleeps towards a deadline that activity moves
        |- idle                    waits for a user who says nothing
+       |- playout                 waits for the sound of responses to have been played
        `- epochs                  one nursery after another; a cancellation ends the current one
           |- appender[epoch]      one turn, or one unit, at a time to the stages
           |- silence[epoch]       feeds a model that owns its turns while nobody else does
@@ -33,6 +34,7 @@ from duplex_trio.protocol.duplex import (
 from duplex_trio.protocol.duplex import (
     ConversationCreated,
     DuplexEvent,
+    OutputAudioBufferStarted,
     RealtimeError,
     SessionCreated,
     SessionUpdated,
@@ -53,6 +55,7 @@ from duplex_trio.session.idle import IdlePrompter
 from duplex_trio.session.ingress import SessionIngress
 from duplex_trio.session.opener import TurnOpener
 from duplex_trio.session.overlap import OverlapJudge
+from duplex_trio.session.playout import PlayoutWatch
 from duplex_trio.session.port import DuplexStagePort
 from duplex_trio.session.presence import Presence
 from duplex_trio.session.signals import TurnSignals
@@ -180,6 +183,7 @@ class DuplexSessionRunner:
             nursery.start_soon(self.actor.run, name="actor")
             nursery.start_soon(self._run_lease, name="lease")
             nursery.start_soon(self.idle.run, name="idle")
+            nursery.start_soon(PlayoutWatch(self.core).run, name="playout")
             nursery.start_soon(self._run_epochs, name="epochs")
             await self._written.wait()
             nursery.cancel_scope.cancel()
@@ -221,16 +225,20 @@ class DuplexSessionRunner:
 
     # ------------------------------------------------------------------ joints
 
-    def _media_sent(self, entry: MediaEntry) -> None:
+    def _media_sent(self, entry: MediaEntry) -> DuplexEvent | None:
         core, state = self.core, self.core.state
         response = state.find_response(entry.response_id)
         if response is None:
-            return
+            return None
+        begins = entry.duration_ms > 0 and response.cursor.sent_ms == 0
+        if begins:
+            self.flow.note_first_audio(response)
         if entry.duration_ms > 0:
-            if response.cursor.sent_ms == 0:
-                self.flow.note_first_audio(response)
             state.note_sent(response, entry.duration_ms, core.now_s)
         response.note_sent(entry)
+        if not begins:
+            return None
+        return OutputAudioBufferStarted(event_id=state.new_id("event_"), response_id=response.response_id)
 
     def _end_marker(self, response_id: str) -> None:
         core, state = self.core, self.core.state
@@ -240,6 +248,7 @@ class DuplexSessionRunner:
         core.counters.responses_completed += 1
         core.figures.response_done(response, "completed")
         core.emit(state.complete_response(response, core.now_s))
+        core.playout_changed.unpark_all()
         core.touch()
         if core.units is not None:
             core.units.response_ended()

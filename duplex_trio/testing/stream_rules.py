@@ -23,6 +23,8 @@ from duplex_trio.protocol.duplex import (
     InputAudioBufferSpeechStarted,
     InputAudioBufferSpeechStopped,
     OutputAudioBufferCleared,
+    OutputAudioBufferStarted,
+    OutputAudioBufferStopped,
     ResponseContentPartAdded,
     ResponseContentPartDone,
     ResponseCreated,
@@ -78,6 +80,8 @@ class _Reader:
     event_ids: set[str] = field(factory=set)
     done_responses: set[str] = field(factory=set)
     parts: set[str] = field(factory=set)
+    sounding: set[str] = field(factory=set)
+    sounded: set[str] = field(factory=set)
     items: set[str] = field(factory=set)
     done_items: set[str] = field(factory=set)
     transcribed: set[str] = field(factory=set)
@@ -119,6 +123,12 @@ class _Reader:
             return
         if isinstance(event, OutputAudioBufferCleared):
             assert response_id in (*self.done_responses, self.open_response), "it names a response that began"
+            self.sounding.discard(response_id)
+            return
+        if isinstance(event, OutputAudioBufferStopped):
+            assert response_id in self.done_responses, "it was done before"
+            assert response_id in self.sounding, "its sound has started and did not end yet"
+            self.sounding.discard(response_id)
             return
         assert response_id == self.open_response, "it belongs to the response in progress"
         if isinstance(event, ResponseDone):
@@ -130,6 +140,13 @@ class _Reader:
         match event:
             case ResponseContentPartAdded(response_id=response_id):
                 self.parts.add(response_id)
+            case OutputAudioBufferStarted(response_id=response_id):
+                assert response_id in self.parts, "its part was added before"
+                assert response_id not in self.sounded, "its sound starts once"
+                self.sounding.add(response_id)
+                self.sounded.add(response_id)
+            case ResponseOutputAudioDelta(response_id=response_id):
+                assert response_id in self.sounded, "its sound has started"
             case ResponseOutputAudioTranscriptDelta(response_id=response_id, delta=delta):
                 assert response_id in self.parts, "its part was added before"
                 self.spoken[response_id] += delta

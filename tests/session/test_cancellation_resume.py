@@ -55,8 +55,8 @@ async def hold(talker: ReturningTalker) -> None:
 
 
 async def to_the_end(talker: ReturningTalker) -> None:
-    """Hear everything that is left of the answer."""
-    await trio.sleep(6.0)
+    """Hear everything that is left of the answer, and that it was played."""
+    await trio.sleep(9.0)
     if not talker.handle.attached:
         come_back(talker)
     if len(talker.connections) > 1:
@@ -69,7 +69,7 @@ async def undisturbed() -> list[object]:
     async with scripted_omni(script()) as omni:
         talker = await open_returning(omni)
         talker.write("go")
-        await trio.sleep(9.0)
+        await trio.sleep(12.0)
         found: list[object] = [*essence(talker.events)]
         await finish(omni, talker)
     return found

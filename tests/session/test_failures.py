@@ -85,7 +85,7 @@ async def test_a_voice_that_fails_in_the_middle(autojump_clock: MockClock) -> No
         assert sent > 0
         await trio.sleep(10)
         assert len(talker.heard.of(ResponseOutputAudioDelta)) == sent
-        assert tail(talker, 7) == [
+        assert tail(talker, 8) == [
             "response.output_audio.done",
             "response.output_audio_transcript.done",
             "response.content_part.done",
@@ -93,6 +93,7 @@ async def test_a_voice_that_fails_in_the_middle(autojump_clock: MockClock) -> No
             "conversation.item.done",
             "response.done",
             "rate_limits.updated",
+            "output_audio_buffer.stopped",
         ]
         counters = talker.handle.counters
         assert (counters.responses_failed, counters.responses_completed) == (1, 0)

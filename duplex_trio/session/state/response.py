@@ -49,8 +49,8 @@ DELTA_MS = 100
 Figures = Mapping[str, Mapping[str, Any]]
 """Figures of stages by their id."""
 MARKS_MAX = 1024
-"""Marks of a response that goes on for hours, as that of a model in lockstep does; beyond them the older half is
-thinned out."""
+"""Marks of a response that goes on for hours, as that of a model in lockstep does; beyond them the older half
+is thinned out."""
 
 NewId = Callable[[str], str]
 """Makes an id with the given prefix, such as `event_`."""
@@ -61,8 +61,9 @@ class Response:
     """One response.
 
     `sent_text` is the text whose sound (or which itself) has been handed to the client; `listened` says that
-    the model chose to listen instead of going on; `extended` that its client is shown our own fields. `calls` are the
-    functions that the model wants called.
+    the model chose to listen instead of going on; `cleared` that the client was told not to play the rest,
+    `stopped` that it was told that it has played all; `extended` that its client is shown our own fields.
+    `calls` are the functions that the model wants called.
     """
 
     response_id: str
@@ -89,6 +90,7 @@ class Response:
     spoke: bool = False
     listened: bool = False
     cleared: bool = False
+    stopped: bool = False
     item_deleted: bool = False
     play_end_s: float = float("-inf")
     stage_metrics: StageMetrics = field(factory=StageMetrics)
@@ -200,7 +202,10 @@ class Response:
         return MediaEntry(epoch=self.epoch, response_id=self.response_id)
 
     def note_sent(self, entry: MediaEntry) -> None:
-        """An entry of this response is on its way to the client; the first sound tells how long it was awaited."""
+        """An entry of this response is on its way to the client.
+
+        The first sound tells how long it was awaited.
+        """
         if isinstance(entry.event, ResponseOutputAudioDelta) and self.cursor.sent_ms == 0:
             entry.event = self._with_request_metrics(entry.event)
         self.cursor.send(entry.duration_ms)
