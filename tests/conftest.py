@@ -14,6 +14,11 @@ from duplex_trio.stages.worker import StageWorker
 from duplex_trio.testing.keep_loaded import KeepLoaded
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Golden files are written on demand only."""
+    parser.addoption("--renew-golden", action="store_true", help="write the golden transcripts anew")
+
+
 @pytest.fixture(autouse=True)
 def logging_put_back() -> Iterator[None]:
     """Commands set up the log of their process, which here is that of all tests."""

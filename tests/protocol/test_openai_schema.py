@@ -1,25 +1,16 @@
 """Every event that OpenAI has too must pass strict validation by the class of OpenAI's own SDK."""
 
-from typing import Any, get_args
-
-import openai.types.beta.realtime.realtime_server_event as beta
-import openai.types.realtime.realtime_server_event as ga
 import orjson
 import pydantic
 import pytest
 
 from duplex_trio.protocol.dialects import Dialect, render
 from duplex_trio.protocol.duplex import EVENT_CLASSES, DuplexEvent, SessionCreated, SessionUpdated
+from duplex_trio.testing.openai_events import foreign_fields, openai_event_classes
 from duplex_trio.testing.protocol_samples import sample_events
 
-
-def sdk_classes(union: Any) -> dict[str, type[pydantic.BaseModel]]:
-    members = get_args(get_args(union)[0])
-    return {get_args(member.model_fields["type"].annotation)[0]: member for member in members}
-
-
-GA = sdk_classes(ga.RealtimeServerEvent)
-BETA = sdk_classes(beta.RealtimeServerEvent)
+GA = openai_event_classes(Dialect.GA)
+BETA = openai_event_classes(Dialect.BETA)
 OUT_OF_SCOPE = {name for name in GA if "mcp" in name} | {
     "input_audio_buffer.dtmf_event_received",
     "conversation.item.input_audio_transcription.segment",
@@ -31,16 +22,6 @@ def ids(event: DuplexEvent) -> str:
 
 
 openai_events = pytest.mark.parametrize("event", [e for e in sample_events() if e.tier < 3], ids=ids)
-
-
-def extras(value: object) -> list[str]:
-    """The names of all fields, at any depth, that the SDK has no field for."""
-    if isinstance(value, pydantic.BaseModel):
-        own = list(value.model_extra or ())
-        return own + [name for field in type(value).model_fields for name in extras(getattr(value, field))]
-    if isinstance(value, list):
-        return [name for element in value for name in extras(element)]
-    return []
 
 
 def test_each_event_class_has_a_sample():
@@ -68,7 +49,7 @@ def test_ga_dialect_passes_strict_validation_and_adds_nothing(event):
     assert model.event_id == event.event_id
     if not isinstance(event, SessionCreated | SessionUpdated):
         # OpenAI's own session object has fields that its SDK class lacks.
-        assert extras(model) == []
+        assert foreign_fields(model) == []
 
 
 def in_the_beta(event: DuplexEvent) -> bool:
@@ -84,7 +65,7 @@ def test_beta_dialect_passes_strict_validation(event):
     text = render(event, Dialect.BETA, server_event_seq=7)
     message = orjson.loads(text)
     model = BETA[message["type"]].model_validate_json(text, strict=True)
-    assert set(extras(model)) <= {"name", "image_tokens", "cached_tokens_details"}
+    assert set(foreign_fields(model)) <= {"name", "image_tokens", "cached_tokens_details"}
 
 
 def test_sdk_validation_can_fail():

@@ -35,7 +35,11 @@ from duplex_trio.session.state.response import FinalStatus, Response
 
 
 def opening(response: Response) -> list[DuplexEvent]:
-    """The block that opens a response: its object, its item, and its one empty content part."""
+    """The block that opens a response: its object, its item, and its one empty content part.
+
+    The item is an item of the response first, and of the conversation then: published clients were measured to
+    need this order, and an item that they know from the conversation alone is dropped by some.
+    """
     new_id, item = response.event_id, response.item("in_progress", ())
     events: list[DuplexEvent] = [
         ResponseCreated(
