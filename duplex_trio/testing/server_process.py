@@ -1,0 +1,101 @@
+"""`duplex-trio serve` in a process of its own, as a user runs it, for tests that want the whole server."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from queue import Empty, Queue
+
+from attrs import frozen
+
+STOP_TIMEOUT_S = 60.0
+LINES_SHOWN_MAX = 60
+
+
+@frozen
+class ServedPort:
+    """Where a server is."""
+
+    port: int
+
+    @property
+    def http_base(self) -> str:
+        """What OpenAI's SDKs take as their base URL."""
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    @property
+    def ws_base(self) -> str:
+        """What OpenAI's Python SDK takes as `websocket_base_url`."""
+        return f"ws://127.0.0.1:{self.port}/v1"
+
+    @property
+    def ws_url(self) -> str:
+        """The realtime route."""
+        return f"{self.ws_base}/realtime"
+
+    def metrics(self) -> dict[str, float]:
+        """The samples of `/metrics`, by name with labels."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+        samples = (line.rpartition(" ") for line in lines if line and not line.startswith("#"))
+        return {name: float(value) for name, _, value in samples}
+
+
+@contextmanager
+def server_process(*arguments: str, start_timeout_s: float) -> Iterator[ServedPort]:
+    """Run `duplex-trio serve` on a free loopback port; at the end of the block it is asked to stop.
+
+    Args:
+        arguments: more arguments of the command.
+        start_timeout_s: how long it may take until it says where it is.
+
+    Raises:
+        AssertionError: it did not start in time, or did not stop cleanly; with what it printed.
+    """
+    command = [sys.executable, "-m", "duplex_trio", "serve", "--port", "0", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # noqa: S603 (our own command)
+    lines: Queue[str | None] = Queue()
+    reader = threading.Thread(target=_read, args=(process, lines), daemon=True)
+    reader.start()
+    seen: list[str] = []
+    try:
+        yield ServedPort(_port(lines, seen, start_timeout_s))
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            code = process.wait(timeout=STOP_TIMEOUT_S)
+            reader.join(timeout=10)
+            while not lines.empty():
+                seen.append(lines.get() or "")
+            assert code == 0, f"it ended with {code}:\n" + "".join(seen[-LINES_SHOWN_MAX:])
+        finally:
+            process.kill()
+            process.wait()
+            assert process.stdout is not None
+            process.stdout.close()
+
+
+def _read(process: subprocess.Popen[str], lines: Queue[str | None]) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        lines.put(line)
+    lines.put(None)
+
+
+def _port(lines: Queue[str | None], seen: list[str], timeout_s: float) -> int:
+    while True:
+        try:
+            line = lines.get(timeout=timeout_s)
+        except Empty:
+            line = None
+        assert line is not None, "the server did not start:\n" + "".join(seen)
+        seen.append(line)
+        found = re.search(r"ws://127\.0\.0\.1:(\d+)/", line)
+        if found is not None:
+            return int(found[1])

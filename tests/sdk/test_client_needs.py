@@ -1,0 +1,238 @@
+"""What published clients cannot do without: each test is a field or an order of events, and who breaks
+without it.
+
+The transcripts are of whole conversations with these very clients, in OpenAI's GA and beta dialects.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.e2e
+
+Event = Mapping[str, Any]
+
+SPOKEN_RESPONSE = (
+    "response.created",
+    "response.output_item.added",
+    "conversation.item.added",
+    "response.content_part.added",
+    "response.output_audio.delta",
+    "response.output_audio_transcript.delta",
+    "response.output_audio.done",
+    "response.output_audio_transcript.done",
+    "response.content_part.done",
+    "response.output_item.done",
+    "conversation.item.done",
+    "response.done",
+    "rate_limits.updated",
+)
+"""The order that satisfied every client, each event where it comes first."""
+
+BETA_NAMES = {
+    "response.output_audio.delta": "response.audio.delta",
+    "response.output_audio.done": "response.audio.done",
+    "response.output_audio_transcript.delta": "response.audio_transcript.delta",
+    "response.output_audio_transcript.done": "response.audio_transcript.done",
+    "conversation.item.added": "conversation.item.created",
+    "conversation.item.done": None,  # the beta never had it
+}
+
+
+def of(recording: Any, *kinds: str) -> list[Event]:
+    """The events of these types, by their names in GA; there must be some."""
+    names = [BETA_NAMES.get(kind, kind) if recording.dialect == "beta" else kind for kind in kinds]
+    found = [event for event in recording.events if event["type"] in names]
+    assert found, f"no {names} in\n{recording}"
+    return found
+
+
+def items(recording: Any) -> Iterator[tuple[Event, Event]]:
+    """Every item that any event shows, with the event."""
+    for event in recording.events:
+        if "item" in event:
+            yield event, event["item"]
+        for item in event.get("response", {}).get("output", ()):
+            yield event, item
+
+
+def test_session_created_comes_first_and_unasked(recording: Any) -> None:
+    """Without it pipecat and mastra wait for ever: they say nothing before."""
+    for connection in recording.connections:
+        first = next(message for message in connection.messages if message.sender == "server")
+        assert first.kind == "session.created", recording
+        assert len([m for m in connection.messages if m.kind == "session.created"]) == 1
+
+
+def test_each_event_has_an_id_of_its_own(recording: Any) -> None:
+    """Without one on a delta pipecat's loop dies and openai-agents drop the sound.
+
+    Their turns end by another one.
+    """
+    ids = Counter(event["event_id"] for event in recording.events)
+    assert all(isinstance(event_id, str) and event_id for event_id in ids)
+    assert set(ids.values()) == {1}
+
+
+def test_each_piece_of_an_answer_says_where_it_belongs(recording: Any) -> None:
+    """Without response_id or content_index pipecat dies and openai-agents get no sound."""
+    pieces = of(
+        recording,
+        "response.output_audio.delta",
+        "response.output_audio.done",
+        "response.output_audio_transcript.delta",
+        "response.output_audio_transcript.done",
+        "response.content_part.added",
+        "response.content_part.done",
+    )
+    responses = {event["response"]["id"] for event in of(recording, "response.created")}
+    for piece in pieces:
+        assert piece["response_id"] in responses
+        assert isinstance(piece["item_id"], str)
+        assert (piece["output_index"], piece["content_index"]) == (0, 0)
+
+
+def test_the_session_speaks_openais_formats(recording: Any) -> None:
+    """A rate of 16000 or an unknown turn detection kills pipecat; all clients assume 24 kHz."""
+    for event in of(recording, "session.created", "session.updated"):
+        session = event["session"]
+        if recording.dialect == "beta":
+            assert (session["input_audio_format"], session["output_audio_format"]) == ("pcm16", "pcm16")
+            assert session["turn_detection"]["type"] == "server_vad"
+            continue
+        audio = session["audio"]
+        assert audio["input"]["format"] == audio["output"]["format"] == {"type": "audio/pcm", "rate": 24_000}
+        detection = audio["input"]["turn_detection"]
+        assert detection["type"] in ("server_vad", "semantic_vad")
+        assert detection["interrupt_response"] is True  # else a client cancels by itself, too late
+
+
+def test_each_item_enters_the_conversation_once_before_anything_else_is_said_of_it(recording: Any) -> None:
+    """Without item.added LiveKit times out and pipecat runs no tool."""
+    added: list[str] = []
+    for event in recording.events:
+        match event["type"]:
+            case "conversation.item.added" | "conversation.item.created":
+                added.append(event["item"]["id"])
+            case "conversation.item.done" | "conversation.item.retrieved":
+                assert event["item"]["id"] in added
+            case "response.content_part.added" | "input_audio_buffer.committed":
+                assert event["item_id"] in added
+    assert len(added) == len(set(added))
+    of(recording, "conversation.item.added")
+
+
+def test_each_message_has_content_and_each_sound_of_the_user_a_transcript(recording: Any) -> None:
+    """Without content, or the key `transcript` even when it is null, the process of @openai/agents-realtime
+    dies.
+    """
+    sounds = 0
+    for event, item in items(recording):
+        if item["type"] != "message":
+            continue
+        assert isinstance(item["content"], list), event
+        for part in item["content"]:
+            if part["type"] == "input_audio":
+                sounds += 1
+                assert "transcript" in part, event
+    assert sounds
+
+
+def test_parts_of_an_answer_are_named_one_way_and_content_of_items_the_other(recording: Any) -> None:
+    """A part called output_audio is refused by openai-agents.
+
+    Without parts openai-realtime-api shows no text.
+    """
+    for event in of(recording, "response.content_part.added", "response.content_part.done"):
+        assert event["part"]["type"] == "audio"
+        assert isinstance(event["part"]["transcript"], str)
+    spoken = "audio" if recording.dialect == "beta" else "output_audio"
+    for event, item in items(recording):
+        if item["type"] == "message" and item["role"] == "assistant":
+            assert {part["type"] for part in item["content"]} <= {spoken}, event
+
+
+def test_a_response_is_called_one_and_its_details_are_no_string(recording: Any) -> None:
+    """Another `object` kills pipecat; a string in status_details hangs both openai-agents."""
+    for event in of(recording, "response.created", "response.done"):
+        response = event["response"]
+        assert response["object"] == "realtime.response"
+        details = response["status_details"]
+        if event["type"] == "response.created":
+            assert details is None
+        else:
+            assert isinstance(details, dict)
+            assert details["type"] == response["status"]
+
+
+def test_the_metadata_of_a_response_comes_back(recording: Any) -> None:
+    """LiveKit knows its own responses by it."""
+    asked = [
+        command["response"]["metadata"]
+        for command in recording.commands
+        if command["type"] == "response.create" and command.get("response", {}).get("metadata")
+    ]
+    if recording.name.endswith(("agents", "pipecat", "browser")):
+        assert not asked  # these cannot ask for it
+    else:
+        assert asked == [{"purpose": "the last turn"}]
+    for kind in ("response.created", "response.done"):
+        back = [event["response"]["metadata"] for event in of(recording, kind)]
+        assert [metadata for metadata in back if metadata is not None] == asked
+
+
+def test_a_response_that_came_to_its_end_is_counted(recording: Any) -> None:
+    """Nobody breaks without usage, but all show it."""
+    for event in of(recording, "response.done"):
+        if event["response"]["status"] == "cancelled":
+            continue
+        usage = event["response"]["usage"]
+        assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"] > 0
+
+
+def test_the_events_of_a_response_come_in_the_order_that_suits_all(recording: Any) -> None:
+    """No delta before its part, no part before its item, response.done at the end."""
+    expected = [
+        BETA_NAMES.get(kind, kind) if recording.dialect == "beta" else kind for kind in SPOKEN_RESPONSE
+    ]
+    for done in of(recording, "response.done"):
+        (item,) = done["response"]["output"]
+        order: list[str] = []
+        for event in recording.events:
+            follows = event["type"] == "rate_limits.updated" and order[-1:] == ["response.done"]
+            if follows or _is_about(event, done["response"]["id"], item["id"]):
+                order.append(event["type"])
+        assert list(dict.fromkeys(order)) == [kind for kind in expected if kind is not None], recording
+
+
+def _is_about(event: Event, response_id: str, item_id: str) -> bool:
+    """Whether an event is of the life of a response or of its item; not of what becomes of it afterwards."""
+    match event["type"]:
+        case "output_audio_buffer.cleared" | "conversation.item.retrieved":
+            return False
+        case "response.created" | "response.done":
+            return bool(event["response"]["id"] == response_id)
+        case "conversation.item.added" | "conversation.item.created" | "conversation.item.done":
+            return bool(event["item"]["id"] == item_id)
+    return event.get("response_id") == response_id
+
+
+def test_the_subprotocol_that_a_browser_offers_is_selected(recording: Any) -> None:
+    """Browsers refuse a server that selects none of those they offered; others offer none and get none."""
+    for connection in recording.connections:
+        offers = "sec-websocket-protocol: realtime," in connection.request.lower()
+        assert offers == (recording.name == "npm-agents-browser")
+        assert ("sec-websocket-protocol: realtime" in connection.response.lower()) == offers
+
+
+def test_a_client_that_closes_is_answered(recording: Any) -> None:
+    """With the same code, 1000 or none, so that nobody takes it for a broken connection and reconnects."""
+    for connection in recording.connections:
+        closes = [message for message in connection.messages if message.close_code is not None]
+        assert [message.sender for message in closes] == ["client", "server"], recording
+        assert closes[0].close_code == closes[1].close_code
+        assert closes[0].close_code in (1000, 1005)
