@@ -17,7 +17,9 @@ class TurnInput:
     `pcm` is the user's sound at the plugin's input rate, or None for a turn that answers the conversation as
     it stands. `conversation` is the history before this input, heard text only. `respond` is false when only
     the user's transcript is wanted. `frames` are the newest pictures, JPEG or PNG, oldest first.
-    `session_state` is what `DuplexModelPlugin.create_session_state` made.
+    `session_state` is what `DuplexModelPlugin.create_session_state` made. `tools` are the functions, as OpenAI
+    writes them, that the model may call, none if it must not; `tool_choice` is `auto`, `required` (it must call
+    one), `none` or an object whose `name` it must call. Without `parallel_tool_calls` it calls one at most.
     """
 
     pcm: Pcm | None
@@ -31,7 +33,8 @@ class TurnInput:
     max_output_tokens: int | None = None
     language: str | None = None
     tools: Sequence[Mapping[str, Any]] = ()
-    tool_choice: Any = None
+    tool_choice: str | Mapping[str, Any] = "auto"
+    parallel_tool_calls: bool = True
     respond: bool = True
     runtime_config: Mapping[str, Any] = Factory(dict)
     session_state: Any = None

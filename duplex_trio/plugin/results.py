@@ -85,12 +85,38 @@ class ModelFailure:
 class FunctionCallResult:
     """The model wants a function called. `arguments` is JSON text; without `call_id` the session makes one.
 
-    The client's answer is an item of the conversation; see `runtime_config_for_function_output`.
+    The client's answer is an item of the conversation; see `runtime_config_for_function_output`. Where the
+    arguments are known piece by piece, a model that answers turns says `FunctionCallBegin`, any number of
+    `FunctionCallArguments` and `FunctionCallEnd` instead.
     """
 
     name: str
     arguments: str
     call_id: str | None = None
+
+
+@frozen(kw_only=True)
+class FunctionCallBegin:
+    """The model begins a call, and its arguments follow.
+
+    There is one call at a time. One that has not ended when its turn has, or when another begins, is incomplete: the
+    client is told so, and need not answer it.
+    """
+
+    name: str
+    call_id: str | None = None
+
+
+@frozen
+class FunctionCallArguments:
+    """The next piece of the arguments of the call in progress, which are JSON text as a whole."""
+
+    delta: str
+
+
+@frozen
+class FunctionCallEnd:
+    """The arguments of the call in progress are complete, and the client may make it."""
 
 
 @frozen(kw_only=True)
@@ -119,6 +145,9 @@ ModelResult = (
     | TurnEnd
     | ModelFailure
     | FunctionCallResult
+    | FunctionCallBegin
+    | FunctionCallArguments
+    | FunctionCallEnd
     | ModelContext
     | ModelNote
 )

@@ -126,7 +126,10 @@ class Egress:
     async def _send_media(self, entry: MediaEntry) -> None:
         self._room.unpark_all()
         if entry.event is None:
-            self._on_end_marker(entry.response_id)
+            if entry.step is None:
+                self._on_end_marker(entry.response_id)
+            else:
+                self._on_media_sent(entry)
             await trio.lowlevel.checkpoint()
             return
         ahead = self._on_media_sent(entry)

@@ -11,6 +11,7 @@ import trio
 from duplex_trio.protocol.duplex import RealtimeError, ResponseCreateOptions
 from duplex_trio.session.control import SessionControl
 from duplex_trio.session.core import SessionCore
+from duplex_trio.session.planning import offered_tools
 from duplex_trio.session.state.fence import stage_request_id, turn_role
 from duplex_trio.session.state.response_events import opening
 from duplex_trio.session.turn import Turn
@@ -91,7 +92,8 @@ class TurnOpener:
             RealtimeError: `conversation_already_has_active_response`.
         """
         core, state = self._core, self._core.state
-        response = state.begin_response(turn.turn_id, options, core.now_s)
+        tools, _ = offered_tools(core, options)
+        response = state.begin_response(turn.turn_id, options, core.now_s, perhaps_a_call=bool(tools))
         self._give_frames(turn)
         core.disarm_idle()
         core.emit(opening(response))

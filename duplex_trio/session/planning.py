@@ -6,10 +6,17 @@ wanted.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from duplex_trio.plugin.requests import TurnInput, TurnPlan
+from duplex_trio.protocol.duplex import ResponseCreateOptions
 from duplex_trio.session.core import SessionCore
 from duplex_trio.session.hooks import hook_faults
 from duplex_trio.session.turn import Turn
+
+Tool = Mapping[str, Any]
+ToolChoice = str | Mapping[str, Any]
 
 
 async def planned(core: SessionCore, turn: Turn) -> TurnPlan:
@@ -34,8 +41,8 @@ def turn_input(core: SessionCore, turn: Turn) -> TurnInput:
     if options is not None and options.input is not None:
         conversation = state.conversation.messages_of(options.input)
     own = options.instructions if options is not None else None
-    tools = options.tools if options is not None and options.tools is not None else config.tools
-    choice = options.tool_choice if options is not None else None
+    tools, choice = offered_tools(core, options)
+    parallel = options.parallel_tool_calls if options is not None else None
     language = (config.transcription or {}).get("language")
     return TurnInput(
         pcm=turn.pcm,
@@ -52,12 +59,25 @@ def turn_input(core: SessionCore, turn: Turn) -> TurnInput:
         else config.temperature,
         max_output_tokens=limit if isinstance(limit, int) else None,
         language=language if isinstance(language, str) else None,
-        tools=tools if state.capabilities.supports_tools else (),
-        tool_choice=choice if choice is not None else config.tool_choice,
+        tools=tools,
+        tool_choice=choice,
+        parallel_tool_calls=parallel if parallel is not None else config.parallel_tool_calls is not False,
         respond=turn.respond,
         runtime_config=state.runtime_config,
         session_state=state.model_state,
     )
+
+
+def offered_tools(
+    core: SessionCore, options: ResponseCreateOptions | None
+) -> tuple[Sequence[Tool], ToolChoice]:
+    """The functions that the model may call in a response, none if it must not, and whether it has to."""
+    state, config = core.state, core.state.config
+    tools = options.tools if options is not None and options.tools is not None else config.tools
+    choice = (
+        options.tool_choice if options is not None and options.tool_choice is not None else config.tool_choice
+    )
+    return (() if choice == "none" or not state.capabilities.supports_tools else tools), choice
 
 
 def _being_spoken(core: SessionCore) -> dict[str, str]:

@@ -61,6 +61,7 @@ from duplex_trio.session.presence import Presence
 from duplex_trio.session.signals import TurnSignals
 from duplex_trio.session.state.egress_queue import MediaEntry
 from duplex_trio.session.state.engine_session import DuplexEngineSession
+from duplex_trio.session.state.function_call import advance_call
 from duplex_trio.session.state.input import speech_stopped
 from duplex_trio.session.state.items import seed_user_text
 from duplex_trio.session.state.journal import EventJournal
@@ -229,6 +230,10 @@ class DuplexSessionRunner:
         core, state = self.core, self.core.state
         response = state.find_response(entry.response_id)
         if response is None:
+            return None
+        if entry.step is not None:
+            # In the control lane, which is empty while media leaves, they are the next to go.
+            core.emit(advance_call(state.conversation, response, entry.step))
             return None
         begins = entry.duration_ms > 0 and response.cursor.sent_ms == 0
         if begins:

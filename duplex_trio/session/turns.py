@@ -15,6 +15,10 @@ import trio
 
 from duplex_trio.plugin.results import (
     DeliveredOutput,
+    FunctionCallArguments,
+    FunctionCallBegin,
+    FunctionCallEnd,
+    FunctionCallResult,
     ListenResult,
     ModelFailure,
     ModelResult,
@@ -172,13 +176,13 @@ class TurnFlow:
             if response is None or turn.discarded:
                 continue
             if isinstance(result, Aside):
-                self._take_aside(turn, response, result)
+                self._take_aside(turn, result)
             else:
                 await self.say(turn, response, result)
 
-    def _take_aside(self, turn: Turn, response: Response, result: Aside) -> None:
+    def _take_aside(self, turn: Turn, result: Aside) -> None:
         try:
-            take_aside(self._core, result, response)
+            take_aside(self._core, result)
         except RealtimeError as error:
             self.fail(turn, error)
             turn.discard()
@@ -190,6 +194,7 @@ class TurnFlow:
             case SpeechResult(pcm=pcm, sample_rate_hz=rate, text=text, aligned=aligned):
                 if text:
                     turn.timing.note_text(core.now_s)
+                core.emit(core.state.open_message(response))
                 gap = " " if response.text and text and not text[0].isspace() else ""
                 # A model that was asked to speak before the session chose text goes on speaking.
                 said = (
@@ -202,8 +207,20 @@ class TurnFlow:
             case TextResult(text=text):
                 if text:
                     turn.timing.note_text(core.now_s)
+                    core.emit(core.state.open_message(response))
                 for entry in response.written(text):
                     await core.egress.put_media(entry)
+            case FunctionCallResult(name=name, arguments=arguments, call_id=call_id):
+                for step in (
+                    FunctionCallBegin(name=name, call_id=call_id),
+                    FunctionCallArguments(arguments),
+                    FunctionCallEnd(),
+                ):
+                    await self.say(turn, response, step)
+            case FunctionCallBegin() | FunctionCallArguments() | FunctionCallEnd():
+                if isinstance(result, FunctionCallBegin):
+                    core.log.info("function.called", name=result.name)
+                await core.egress.put_media(response.call_entry(result))
             case ListenResult(reason=reason, model_listen=model_listen):
                 listen = ResponseListen.because(
                     reason,

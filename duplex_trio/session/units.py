@@ -40,6 +40,7 @@ from duplex_trio.session.epoch_request import open_epoch_request
 from duplex_trio.session.failures import input_not_taken, model_failed
 from duplex_trio.session.hooks import hook_faults
 from duplex_trio.session.state.append_ledger import AppendReservation
+from duplex_trio.session.state.function_call import call_between_responses
 from duplex_trio.session.state.input import listening, transcript_completed
 from duplex_trio.session.state.response import Response
 from duplex_trio.session.state.response_events import opening
@@ -252,7 +253,9 @@ class UnitFlow:
                 case SegmentEnd():
                     self._speech.spoke(self._core.now_s)
                     self._note_answered()
-                case FunctionCallResult() | ModelContext() | ModelNote():
+                case FunctionCallResult():
+                    await self._called(turn, result)
+                case ModelContext() | ModelNote():
                     self._take_aside(result)
                 case ListenResult():
                     await self._listened(turn, result)
@@ -270,16 +273,30 @@ class UnitFlow:
 
     def _take_aside(self, result: Aside) -> None:
         try:
-            take_aside(self._core, result, self._core.state.active)
+            take_aside(self._core, result)
         except RealtimeError as error:
             self._fail(error)
 
-    async def _response(self, turn: Turn) -> Response:
+    async def _called(self, turn: Turn, result: FunctionCallResult) -> None:
+        """A call goes into the response in progress, or is one of its own."""
         core, state = self._core, self._core.state
+        await self._until_ended()
+        if state.active is not None:
+            await self._turns.say(turn, state.active, result)
+            return
+        core.log.info("function.called", name=result.name)
+        core.emit(call_between_responses(state, result))
+
+    async def _until_ended(self) -> None:
+        """Wait while the sound of a response that is over for the model is still on its way."""
         while self._ending is not None:
             await self._response_over.park()
         # A cancellation may have come between the wake-up and here: old words begin nothing new.
         await trio.lowlevel.checkpoint_if_cancelled()
+
+    async def _response(self, turn: Turn) -> Response:
+        core, state = self._core, self._core.state
+        await self._until_ended()
         if state.active is None:
             response = state.begin_response(state.turn_id, None, core.now_s)
             core.emit(opening(response))

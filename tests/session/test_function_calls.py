@@ -69,28 +69,25 @@ def types_from(talker: Talker, first: str) -> list[str]:
 
 
 @pytest.mark.parametrize("dialect", list(Dialect))
-async def test_a_call_is_an_item_of_the_response(autojump_clock: MockClock, dialect: Dialect) -> None:
-    """It follows the message, which says nothing; the response is done with both."""
+async def test_a_call_is_the_item_of_its_response(autojump_clock: MockClock, dialect: Dialect) -> None:
+    """A response that is nothing but a call has no message: no content part, and no limits behind it."""
     async with conversation(
         pipeline=TurnsPipeline(), dialect=dialect.value, patch={"tools": [TOOL]}
     ) as talker:
         talker.write("look_up")
         done = await talker.heard.nth(ResponseDone, 1)
-        message, call = done.response.output
-        assert isinstance(message, MessageItem)
+        (call,) = done.response.output
         assert isinstance(call, FunctionCallItem)
         assert (call.name, call.arguments, call.status) == ("look_up", "{}", "completed")
         assert call.call_id
-        begun = talker.heard.of(ResponseOutputItemAdded)[1]
-        assert (begun.output_index, begun.response_id) == (1, done.response.id)
-        types = talker.heard.types
-        start = len(types) - 1 - types[::-1].index(CALL[0])
-        assert types[start : start + len(CALL)] == CALL
+        (begun,) = talker.heard.of(ResponseOutputItemAdded)
+        assert (begun.output_index, begun.response_id) == (0, done.response.id)
+        assert types_from(talker, "response.created") == ["response.created", *CALL, "response.done"]
         named = talker.heard.of(ResponseFunctionCallArgumentsDone)[0]
         written = render(named, dialect)
         assert written is not None
         shown = json.loads(written)
-        assert (shown["call_id"], shown["name"], shown["output_index"]) == (call.call_id, "look_up", 1)
+        assert (shown["call_id"], shown["name"], shown["output_index"]) == (call.call_id, "look_up", 0)
 
 
 async def test_the_answer_continues_the_conversation(autojump_clock: MockClock) -> None:
@@ -98,7 +95,7 @@ async def test_the_answer_continues_the_conversation(autojump_clock: MockClock) 
     script = Script()
     async with conversation(pipeline=TurnsPipeline(script=script), patch={"tools": [TOOL]}) as talker:
         talker.write("look_up")
-        call = (await talker.heard.nth(ResponseDone, 1)).response.output[1]
+        call = (await talker.heard.nth(ResponseDone, 1)).response.output[0]
         assert isinstance(call, FunctionCallItem)
         talker.send(output(call.call_id), CreateResponse())
         done = await talker.heard.nth(ResponseDone, 2)
@@ -140,10 +137,10 @@ async def test_an_answer_is_given_once_and_to_a_call(autojump_clock: MockClock) 
     """Whatever else is refused and leaves the conversation as it was."""
     async with conversation(pipeline=TurnsPipeline(), patch={"tools": [TOOL]}) as talker:
         talker.write("look_up")
-        call = (await talker.heard.nth(ResponseDone, 1)).response.output[1]
+        call = (await talker.heard.nth(ResponseDone, 1)).response.output[0]
         assert isinstance(call, FunctionCallItem)
         talker.send(output(call.call_id))
-        items = 4  # what the user wrote, the message, the call, its answer
+        items = 3  # what the user wrote, the call, its answer
         await talker.heard.nth(ConversationItemDone, items)
         talker.send(output(call.call_id), output("nobody"))
         for number in (1, 2):
@@ -159,7 +156,7 @@ async def test_a_call_outside_the_conversation(autojump_clock: MockClock) -> Non
         options = ResponseCreateOptions(conversation="none", input=(item,))
         talker.send(CreateResponse(options=options))
         done = await talker.heard.nth(ResponseDone, 1)
-        assert [type(item) for item in done.response.output] == [MessageItem, FunctionCallItem]
+        assert [type(item) for item in done.response.output] == [FunctionCallItem]
         assert "conversation.item.added" not in talker.heard.types
 
 

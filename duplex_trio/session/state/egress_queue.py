@@ -13,6 +13,7 @@ from collections import deque
 from attrs import define, field, frozen
 
 from duplex_trio.deploy import SessionLimits
+from duplex_trio.plugin.results import FunctionCallArguments, FunctionCallBegin, FunctionCallEnd
 from duplex_trio.protocol.duplex import DuplexEvent
 
 
@@ -22,14 +23,15 @@ class EgressOverflowError(Exception):
 
 @define(eq=False, kw_only=True)
 class MediaEntry:
-    """One item of the media lane. Without an event it marks the end of its response.
+    """One item of the media lane: an event, or a step of a call whose events are made as it leaves.
 
-    `queued_s` is when it was put there.
+    With neither it marks the end of its response. `queued_s` is when it was put there.
     """
 
     epoch: int
     response_id: str
     event: DuplexEvent | None = None
+    step: FunctionCallBegin | FunctionCallArguments | FunctionCallEnd | None = None
     duration_ms: float = 0.0
     size_bytes: int = 0
     queued_s: float = 0.0

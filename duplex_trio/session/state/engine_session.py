@@ -25,30 +25,28 @@ from duplex_trio.protocol.duplex import (
     Modality,
     OutputAudioBufferCleared,
     RealtimeError,
-    ResponseAudio,
-    ResponseAudioOutput,
     ResponseCreateOptions,
     StatusDetails,
     StatusError,
 )
-from duplex_trio.protocol.duplex.audio import AudioOutputEncoder, wire_format
 from duplex_trio.protocol.duplex.session import DuplexSessionConfig
 from duplex_trio.session.state.append_ledger import AppendLedger
 from duplex_trio.session.state.conversation import Conversation, ConversationEntry
 from duplex_trio.session.state.fence import DuplexFence
 from duplex_trio.session.state.frame_slot import FrameSlot
+from duplex_trio.session.state.function_call import close_call
 from duplex_trio.session.state.heard_input import DeferredCommits, InputLedger
 from duplex_trio.session.state.input_timeline import InputTimeline
 from duplex_trio.session.state.lease import DuplexLeaseState
 from duplex_trio.session.state.playback import PlayoutClock
 from duplex_trio.session.state.response import FinalStatus, NewId, Response
-from duplex_trio.session.state.response_events import closing
+from duplex_trio.session.state.response_events import closing, message_opening
+from duplex_trio.session.state.response_start import modalities_of, new_response
 from duplex_trio.session.state.stage_metrics import StageMetrics
 
 CancelReason = Literal[
     "client_cancelled", "barge_in", "turn_detected", "output_audio_buffer_clear", "session_closed"
 ]
-MODALITIES: Sequence[Modality] = ("text", "audio")
 TurnState = Literal[
     "idle", "user_speaking", "user_committed", "assistant_generating", "assistant_playing", "barge_in"
 ]
@@ -134,46 +132,49 @@ class DuplexEngineSession:
 
     # ------------------------------------------------------------------ responses
 
-    def begin_response(self, turn_id: int, options: ResponseCreateOptions | None, now_s: float) -> Response:
+    def begin_response(
+        self,
+        turn_id: int,
+        options: ResponseCreateOptions | None,
+        now_s: float,
+        *,
+        perhaps_a_call: bool = False,
+    ) -> Response:
         """Make the active response.
+
+        Args:
+            turn_id: the turn that makes it.
+            options: what the client wants of it.
+            now_s: the session's clock.
+            perhaps_a_call: it may be nothing but calls, so it has no message before there is something to say.
 
         Raises:
             RealtimeError: `conversation_already_has_active_response`.
         """
         self.refuse_second_response()
-        response_id = f"resp-{self.session_id}-{self.epoch}-{self.new_id('')[:8]}"
-        outside = options is not None and options.conversation == "none"
-        modalities = self.response_modalities(options)
-        output_format = self.config.output_format
-        voice = (options.voice if options is not None else None) or self.config.voice or self.default_voice
-        limit = options.max_output_tokens if options is not None else None
-        response = Response(
-            response_id=response_id,
-            item_id=f"item_{response_id}",
-            session_id=self.session_id,
-            epoch=self.epoch,
-            turn_id=turn_id,
-            created_s=now_s,
-            encoder=AudioOutputEncoder(output_format, self.output_sample_rate_hz),
-            modalities=modalities,
-            conversation_id=None if outside else self.conversation_id,
-            new_id=self.new_id,
-            audio=ResponseAudio(output=ResponseAudioOutput(format=wire_format(output_format), voice=voice))
-            if "audio" in modalities
-            else None,
-            max_output_tokens=limit if limit is not None else self.config.max_output_tokens or "inf",
-            metadata=options.metadata if options is not None else None,
-            stage_metrics=self.held_metrics,
-            extended=self.dialect == "duplex",
-        )
+        response = new_response(self, turn_id, options, now_s)
         self.held_metrics = StageMetrics()
-        if not outside:
-            entry = ConversationEntry(response.shown_item(""), response_id=response_id, answered=True)
-            response.previous_item_id = self.conversation.insert(entry, make_room=True)
+        if response.conversation_id is not None:
             self.conversation.mark_answered()
+        if not perhaps_a_call:
+            self._add_message(response)
         self.active = response
         self.turn_state = "assistant_generating"
         return response
+
+    def open_message(self, response: Response) -> list[DuplexEvent]:
+        """The response is about to say something: it gets its message, unless it has it."""
+        if response.message_index is not None:
+            return []
+        self._add_message(response)
+        return message_opening(response)
+
+    def _add_message(self, response: Response) -> None:
+        response.message_index = response.next_output_index()
+        if response.conversation_id is not None:
+            item = response.shown_item("")
+            entry = ConversationEntry(item, response_id=response.response_id, answered=True)
+            response.previous_item_id = self.conversation.insert(entry, make_room=True)
 
     def refuse_second_response(self) -> None:
         """There is one active response at a time.
@@ -189,8 +190,7 @@ class DuplexEngineSession:
 
     def response_modalities(self, options: ResponseCreateOptions | None) -> tuple[Modality, ...]:
         """The modalities of a response: its own, else the session's."""
-        own = options.output_modalities if options is not None else None
-        return own if own else tuple(name for name in MODALITIES if name in self.config.output_modalities)
+        return modalities_of(self.config, options)
 
     def find_response(self, response_id: str) -> Response | None:
         """The active response or a recently ended one."""
@@ -353,11 +353,14 @@ class DuplexEngineSession:
         *,
         cancel_reason: str | None = None,
     ) -> list[DuplexEvent]:
+        events = close_call(self.conversation, response)
+        if not response.calls:
+            events += self.open_message(response)
         response.end(status)
         entry = self._entry_of(response)
         if entry is None:
             response.item_deleted = True
-        events = closing(
+        events += closing(
             response, details, epoch=self.epoch, shown_text=shown_text, cancel_reason=cancel_reason
         )
         self._ended[response.response_id] = response

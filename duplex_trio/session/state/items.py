@@ -128,7 +128,9 @@ def truncate_item(session: DuplexEngineSession, command: TruncateItem) -> list[D
         it.
     """
     entry = session.conversation.get(command.item_id)
-    response = session.find_response(entry.response_id) if entry.response_id is not None else None
+    response = None
+    if isinstance(entry.item, MessageItem) and entry.response_id is not None:
+        response = session.find_response(entry.response_id)
     if response is None or not response.speaks:
         raise RealtimeError(
             "bad_event", "only an assistant message with audio can be truncated", param="item_id"

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import attrs
 from attrs import define, field
 
+from duplex_trio.plugin.results import FunctionCallArguments, FunctionCallBegin, FunctionCallEnd
 from duplex_trio.protocol.duplex import (
     DuplexEvent,
     DuplexExtension,
@@ -56,6 +57,20 @@ NewId = Callable[[str], str]
 """Makes an id with the given prefix, such as `event_`."""
 
 
+CallStep = FunctionCallBegin | FunctionCallArguments | FunctionCallEnd
+"""How a call comes about."""
+
+
+@define(eq=False)
+class ResponseCall:
+    """A call of a response as the client knows it; `stored` says whether it is in the conversation."""
+
+    item: FunctionCallItem
+    output_index: int
+    stored: bool
+    previous_item_id: str | None = None
+
+
 @define(eq=False, kw_only=True)
 class Response:
     """One response.
@@ -63,7 +78,8 @@ class Response:
     `sent_text` is the text whose sound (or which itself) has been handed to the client; `listened` says that
     the model chose to listen instead of going on; `cleared` that the client was told not to play the rest,
     `stopped` that it was told that it has played all; `extended` that its client is shown our own fields.
-    `calls` are the functions that the model wants called.
+    `calls` are the functions that the model wants called. `message_index` is the place of its message among its items;
+    None while it has none, because perhaps it is nothing but a call.
     """
 
     response_id: str
@@ -81,7 +97,8 @@ class Response:
     metadata: Mapping[str, str] | None = None
     cursor: PlaybackCursor = field(factory=PlaybackCursor)
     marks: list[TextMark] = field(factory=list)
-    calls: list[FunctionCallItem] = field(factory=list)
+    calls: list[ResponseCall] = field(factory=list)
+    message_index: int | None = 0
     text: str = ""
     sent_text: str = ""
     usage: Usage | None = None
@@ -109,6 +126,16 @@ class Response:
     def in_conversation(self) -> bool:
         """Whether its item belongs to the conversation."""
         return self.conversation_id is not None and not self.item_deleted
+
+    @property
+    def open_call(self) -> ResponseCall | None:
+        """The call whose arguments are not complete yet."""
+        call = self.calls[-1] if self.calls else None
+        return call if call is not None and call.item.status == "in_progress" else None
+
+    def next_output_index(self) -> int:
+        """The place of the next item."""
+        return len(self.calls) + (self.message_index is not None)
 
     def heard_text(self, heard_ms: float) -> str:
         """The text heard by `heard_ms` of the response's sound.
@@ -197,6 +224,11 @@ class Response:
             event = ResponseOutputTextDelta(event_id=self.event_id(), delta=text, **self.scope())
             yield self._entry(event, size_bytes=len(text))
 
+    def call_entry(self, step: CallStep) -> MediaEntry:
+        """A step of a call, to be taken once what was said before it has been sent."""
+        size = len(step.delta) if isinstance(step, FunctionCallArguments) else 0
+        return MediaEntry(epoch=self.epoch, response_id=self.response_id, step=step, size_bytes=size)
+
     def end_marker(self) -> MediaEntry:
         """The marker after the last media of the response."""
         return MediaEntry(epoch=self.epoch, response_id=self.response_id)
@@ -280,11 +312,11 @@ class Response:
         )
 
     def scope(self) -> dict[str, Any]:
-        """The fields that tie an event to the response's one content part."""
+        """The fields that tie an event to the one content part of the response's message."""
         return {
             "response_id": self.response_id,
             "item_id": self.item_id,
-            "output_index": 0,
+            "output_index": self.message_index or 0,
             "content_index": 0,
         }
 

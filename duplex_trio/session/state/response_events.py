@@ -35,19 +35,29 @@ from duplex_trio.session.state.response import FinalStatus, Response
 
 
 def opening(response: Response) -> list[DuplexEvent]:
-    """The block that opens a response: its object, its item, and its one empty content part.
+    """The block that opens a response: its object, and its message if it has one by now."""
+    created = ResponseCreated(
+        event_id=response.event_id(),
+        response=_rendered(response, "in_progress", None, ()),
+        duplex=DuplexExtension(epoch=response.epoch, turn_id=response.turn_id),
+    )
+    return [created, *([] if response.message_index is None else message_opening(response))]
+
+
+def message_opening(response: Response) -> list[DuplexEvent]:
+    """The block that opens the message of a response: its item, and its one empty content part.
 
     The item is an item of the response first, and of the conversation then: published clients were measured to
     need this order, and an item that they know from the conversation alone is dropped by some.
     """
     new_id, item = response.event_id, response.item("in_progress", ())
     events: list[DuplexEvent] = [
-        ResponseCreated(
+        ResponseOutputItemAdded(
             event_id=new_id(),
-            response=_rendered(response, "in_progress", None, ()),
-            duplex=DuplexExtension(epoch=response.epoch, turn_id=response.turn_id),
+            response_id=response.response_id,
+            output_index=response.message_index or 0,
+            item=item,
         ),
-        ResponseOutputItemAdded(event_id=new_id(), response_id=response.response_id, item=item),
     ]
     if response.in_conversation:
         previous = response.previous_item_id
@@ -71,7 +81,8 @@ def closing(
     """The block that closes a response that has ended.
 
     What was never begun is not said to be done: a response that is cut before it said anything has no `done`
-    of sound, transcript or text.
+    of sound, transcript or text, and one that is nothing but calls has no message and no
+    `rate_limits.updated`.
 
     Args:
         response: the response; its final status is set.
@@ -80,10 +91,28 @@ def closing(
         shown_text: the transcript kept in the item; of a cut response, the heard part.
         cancel_reason: the precise reason of a cancellation.
     """
-    item = response.shown_item(shown_text)
+    output: list[tuple[int, Item]] = [(call.output_index, call.item) for call in response.calls]
+    events: list[DuplexEvent] = []
+    if response.message_index is not None:
+        item = response.shown_item(shown_text)
+        output.append((response.message_index, item))
+        events += _message_done(response, item)
+    items = tuple(item for _, item in sorted(output, key=lambda placed: placed[0]))
+    events.append(_response_done(response, details, items, epoch, cancel_reason))
+    if response.message_index is not None:
+        events.append(RateLimitsUpdated(event_id=response.event_id()))
+    return events
+
+
+def _message_done(response: Response, item: MessageItem) -> list[DuplexEvent]:
     events = _output_done(response)
     events.append(
-        ResponseOutputItemDone(event_id=response.event_id(), response_id=response.response_id, item=item)
+        ResponseOutputItemDone(
+            event_id=response.event_id(),
+            response_id=response.response_id,
+            output_index=response.message_index or 0,
+            item=item,
+        )
     )
     if response.in_conversation:
         events.append(
@@ -91,8 +120,6 @@ def closing(
                 event_id=response.event_id(), previous_item_id=response.previous_item_id, item=item
             )
         )
-    events.append(_response_done(response, details, item, epoch, cancel_reason))
-    events.append(RateLimitsUpdated(event_id=response.event_id()))
     return events
 
 
@@ -115,7 +142,7 @@ def _output_done(response: Response) -> list[DuplexEvent]:
 def _response_done(
     response: Response,
     details: StatusDetails | None,
-    item: MessageItem,
+    output: tuple[Item, ...],
     epoch: int,
     cancel_reason: str | None,
 ) -> ResponseDone:
@@ -136,7 +163,7 @@ def _response_done(
     )
     return ResponseDone(
         event_id=response.event_id(),
-        response=_rendered(response, status, details, (item, *response.calls)),
+        response=_rendered(response, status, details, output),
         duplex=extension,
     )
 
