@@ -54,9 +54,13 @@ def find_models(deploy: DeployConfig) -> Pipeline:
     """Find the models of a deployment. Blocking.
 
     Raises:
+        CommandError: a pipeline cannot do with what the deployment says of a stage.
         ModelReferenceError: a model is not there, and what to do about it.
     """
-    return load_pipeline(deploy)
+    try:
+        return load_pipeline(deploy)
+    except ValueError as error:
+        raise CommandError(f"the deployment cannot be served: {error}") from error
 
 
 def make_omni(pipeline: Pipeline, deploy: DeployConfig, *, instructions: str | None = None) -> DuplexOmni:

@@ -87,6 +87,7 @@ class PipelineRequest:
         self._specs = specs
         self._router = router
         self._streams: dict[int, StageStream] = {}
+        self._finished: list[StageStream] = []
         self._figures: dict[int, StageFigures] = {}
         self._snapshots: list[StageSnapshot] = []
         self._send, self._receive = trio.open_memory_channel[DeliveredOutput](math.inf)
@@ -123,7 +124,7 @@ class PipelineRequest:
 
     async def wait_released(self) -> None:
         """Wait until every stage has forgotten the request."""
-        for stream in list(self._streams.values()):
+        for stream in [*self._finished, *self._streams.values()]:
             await stream.wait_released()
 
     def take(self, stage_id: int, output: StageOutput | StageFailed) -> None:
@@ -135,6 +136,8 @@ class PipelineRequest:
             return
         figures = self._figures[stage_id].output(output, trio.current_time())
         self._snapshots.append(StageSnapshot(str(stage_id), figures))
+        if output.finished and stage_id != self.final_stage_id:
+            self._finished.append(self._streams.pop(stage_id))
         try:
             results = list(self._router.project(stage_id, output))
             if stage_id != self.final_stage_id:
@@ -159,7 +162,8 @@ class PipelineRequest:
         ended = any(isinstance(result, endings) for result in results) or over
         self.failure = next((result for result in results if isinstance(result, ModelFailure)), None)
         if not results:
-            self._streams[stage_id].consumed()
+            if stage_id in self._streams:
+                self._streams[stage_id].consumed()
             return
         snapshots, self._snapshots = tuple(self._snapshots), []
         self._send.send_nowait(
@@ -187,7 +191,10 @@ class PipelineRequest:
             self._stream_for(forward).submit_nowait(forward.unit, final=forward.final)
 
     def _stream_for(self, forward: StageForward) -> StageStream:
-        """The request on the stage that a unit goes to, opened if it is the first."""
+        """The request on the stage that a unit goes to, opened if it is the first.
+
+        A stage that has finished its part opens another one: the model takes a step again.
+        """
         stream = self._streams.get(forward.stage_id)
         if stream is None:
             if self._over:

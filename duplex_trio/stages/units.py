@@ -73,12 +73,26 @@ class Transcript:
 
 
 @frozen(kw_only=True)
+class ChatCall:
+    """A call of a function that the assistant made; `arguments` is the JSON text of an object."""
+
+    name: str
+    arguments: str
+    call_id: str
+
+
+@frozen(kw_only=True)
 class ChatMessage:
-    """One message of a prompt: plain text, and the `data:` URLs of pictures for a model that takes them."""
+    """One message of a prompt: plain text, and the `data:` URLs of pictures for a model that takes them.
+
+    `calls` are those that an assistant made in it, `call_id` is the call whose result a tool's message is.
+    """
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str
     images: tuple[str, ...] = ()
+    calls: tuple[ChatCall, ...] = ()
+    call_id: str | None = None
 
 
 @frozen(kw_only=True)

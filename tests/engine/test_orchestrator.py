@@ -1,4 +1,7 @@
-"""Requests that run through several stages: how outputs travel, what ends a request, and that it is let go of."""
+"""Requests that run through several stages.
+
+How outputs travel, what ends a request, and that it is let go of.
+"""
 
 from __future__ import annotations
 
@@ -198,6 +201,34 @@ async def test_an_id_is_taken_until_it_is_released(autojump_clock: MockClock) ->
         assert orchestrator.live_requests == 1
         await orchestrator.release(request)
         await orchestrator.release(begin(orchestrator))
+
+
+async def test_a_stage_that_has_finished_can_be_asked_again(autojump_clock: MockClock) -> None:
+    """A unit for it begins its part anew; the request goes on, and both are let go of."""
+
+    class Twice(Router):
+        again = True
+
+        def forward(self, stage_id: int, output: StageOutput) -> Sequence[StageForward]:
+            if output.finished and self.again:
+                self.again = False
+                return [
+                    StageForward(stage_id=1, unit=output.data),
+                    StageForward(stage_id=0, unit="three four", final=True),
+                ]
+            return super().forward(stage_id, output)
+
+    async with running() as orchestrator:
+        request = begin(orchestrator, Twice())
+        await request.submit(StageForward(stage_id=0, unit="one two", final=True))
+        assert await results_of(request) == [
+            TextResult(text="ONE"),
+            TextResult(text="TWO"),
+            TextResult(text="THREE"),
+            TextResult(text="FOUR"),
+            TurnEnd(),
+        ]
+        await orchestrator.release(request)
 
 
 async def test_figures_of_each_stage_are_kept(autojump_clock: MockClock) -> None:

@@ -129,7 +129,7 @@ def test_the_prompt_fits_beside_the_answer(limit: int, kept: int) -> None:
         ChatProfile(default_instructions=None),
         voices=("a",),
         context_tokens=60,
-        count_tokens=lambda messages: sum(len(message.content.split()) for message in messages),
+        count_tokens=lambda messages, tools: sum(len(message.content.split()) for message in messages),
     )
     history = [
         ChatMessage(role=role, content="w " * 12) for role in ("user", "assistant", "user", "assistant")
@@ -198,14 +198,9 @@ def test_a_voice_that_there_is_speaks(wanted: str | None, voice: str) -> None:
 
 
 def test_markup_is_not_spoken() -> None:
-    """A clause without anything to say is left out; an answer without any still ends the voice's request."""
+    """A clause without anything to say is left out; an answer without any is over when it is written."""
     way = Way(plugin(), turn(None))
-    _, forwards = way.feed(LLM, TextDelta(text="***", finish_reason="stop"), finished=True)
-    assert [(forward.unit.text, forward.final) for forward in forwards] == [("", True)]
-    results, _ = way.feed(
-        TTS, SpeechChunk(pcm=np.zeros(0, np.float32), sample_rate_hz=24_000, text=""), finished=True
-    )
-    assert results == [TurnEnd()]
+    assert way.feed(LLM, TextDelta(text="***", finish_reason="stop"), finished=True) == ([TurnEnd()], [])
 
 
 def test_sound_comes_with_its_text_and_the_totals_at_the_end() -> None:
@@ -258,7 +253,10 @@ def test_a_model_that_finds_no_end_is_ended(limit: int | None, sentences: int) -
 
 
 def test_it_says_what_it_can_do() -> None:
-    """Turns of text, partial transcripts and prepared answers; no images, no turn policy of its own, no tools."""
+    """Turns of text, partial transcripts and prepared answers.
+
+    No images, no turn policy of its own, no tools.
+    """
     capabilities = plugin().capabilities(4)
     assert capabilities.supports_text_only_turn
     assert capabilities.supports_multi_session

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from duplex_trio.models.cascade.profiles import ChatProfile
 from duplex_trio.models.cascade.prompt import build_prompt
 from duplex_trio.protocol.duplex import RealtimeError
-from duplex_trio.stages.units import ChatMessage
+from duplex_trio.stages.units import ChatCall, ChatMessage, ChatPrompt
 
 Role = Literal["user", "assistant", "system", "tool"]
 PLAIN = ChatProfile(default_instructions=None)
@@ -23,7 +23,7 @@ def said(*messages: tuple[Role, str]) -> list[ChatMessage]:
     return [ChatMessage(role=role, content=content) for role, content in messages]
 
 
-def words(messages: Sequence[ChatMessage]) -> int:
+def words(messages: Sequence[ChatMessage], tools: Sequence[object] = ()) -> int:
     """A prompt's length in words, in place of tokens."""
     return sum(len(message.content.split()) for message in messages)
 
@@ -65,9 +65,13 @@ def test_an_answer_can_be_added_to() -> None:
 
 
 def test_messages_of_one_side_in_a_row_are_one() -> None:
-    """Who went on speaking said one thing; a tool's output counts as the user's side."""
+    """Who went on speaking said one thing; a function's output is told by the user."""
     history = said(("user", "a"), ("user", "b"), ("assistant", "c"), ("assistant", "d"), ("tool", "e"))
-    assert prompt(history, "f") == [("user", "a b"), ("assistant", "c d"), ("user", "e f")]
+    assert prompt(history, "f") == [
+        ("user", "a b"),
+        ("assistant", "c d"),
+        ("user", "<tool_response>e</tool_response> f"),
+    ]
 
 
 def test_a_conversation_begins_with_the_user() -> None:
@@ -111,7 +115,10 @@ def test_a_model_without_a_system_role_is_told_by_the_user() -> None:
 
 
 def test_old_messages_go_by_the_profiles_count() -> None:
-    """Two before the current one: with these the conversation would begin with the assistant, so one goes too."""
+    """Two before the current one.
+
+    With these the conversation would begin with the assistant, so one goes too.
+    """
     history = said(("user", "a"), ("assistant", "b"), ("user", "c"), ("assistant", "d"))
     profile = ChatProfile(default_instructions=None, history_messages_max=2)
     assert prompt(history, "e", profile=profile) == [("user", "c"), ("assistant", "d"), ("user", "e")]
@@ -176,7 +183,7 @@ def test_any_conversation_makes_a_prompt_that_templates_take(
 def test_an_endless_text_is_refused_before_its_tokens_are_counted() -> None:
     """Counting a text of megabytes would hold up every session, so its length alone refuses it."""
 
-    def count(messages: Sequence[ChatMessage]) -> int:
+    def count(messages: Sequence[ChatMessage], tools: Sequence[object]) -> int:
         assert sum(len(message.content) for message in messages) <= 16 * 300
         return words(messages)
 
@@ -194,3 +201,96 @@ def test_an_endless_text_is_refused_before_its_tokens_are_counted() -> None:
         count_tokens=count,
     )
     assert [message.content for message in kept.messages] == ["short"]
+
+
+# ------------------------------------------------------------------ functions
+
+LOOK_UP = {"type": "function", "name": "look_up", "description": "Asks.", "parameters": {"type": "object"}}
+CALLED = [
+    *said(("user", "rain?"), ("assistant", "One moment.")),
+    ChatMessage(
+        role="assistant",
+        content="look_up({})",
+        calls=(ChatCall(name="look_up", arguments="{}", call_id="c1"),),
+    ),
+    ChatMessage(
+        role="assistant",
+        content="look_up(1)",
+        calls=(ChatCall(name="look_up", arguments='{"n": 1}', call_id="c2"),),
+    ),
+    ChatMessage(role="tool", content="sunny", call_id="c1"),
+    ChatMessage(role="tool", content="", call_id="c2"),
+]
+KNOWS = ChatProfile(default_instructions=None, knows_calls=True)
+
+
+def with_tools(profile: ChatProfile, **wanted: Any) -> ChatPrompt:
+    asked = {"instructions": "be kind", "user_text": "hi", "tools": (LOOK_UP,), **wanted}
+    return build_prompt((), profile=profile, **asked)
+
+
+def test_a_model_that_knows_calls_is_given_them() -> None:
+    """The functions beside the messages; words and calls of one answer in one message; each output by itself."""
+    built = build_prompt(CALLED, instructions=None, user_text=None, profile=KNOWS, tools=(LOOK_UP,))
+    assert built.tools == (LOOK_UP,)
+    assert [(m.role, m.content, len(m.calls), m.call_id) for m in built.messages] == [
+        ("user", "rain?", 0, None),
+        ("assistant", "One moment.", 2, None),
+        ("tool", "sunny", 0, "c1"),
+        ("tool", "", 0, "c2"),
+    ]
+
+
+def test_another_is_told_of_them_in_words() -> None:
+    """How to call is in the instructions; its calls are as it would have written them."""
+    built = build_prompt(CALLED, instructions="be kind", user_text=None, profile=PLAIN, tools=(LOOK_UP,))
+    system, user, assistant, result = built.messages
+    assert built.tools == ()
+    assert system.content.startswith("be kind\nYou can call these functions:")
+    assert '{"name": "look_up", "description": "Asks.", "parameters": {"type": "object"}}' in system.content
+    assert "<tool_call>" in system.content
+    assert (user.content, result.role) == ("rain?", "user")
+    assert assistant.content == (
+        'One moment.\n<tool_call>{"name": "look_up", "arguments": {}}</tool_call>\n'
+        '<tool_call>{"name": "look_up", "arguments": {"n": 1}}</tool_call>'
+    )
+    assert result.content == "<tool_response>sunny</tool_response> <tool_response></tool_response>"
+
+
+@pytest.mark.parametrize("profile", [PLAIN, KNOWS])
+@pytest.mark.parametrize(
+    ("choice", "demand"),
+    [
+        ("auto", None),
+        ("required", "Call one of the functions now."),
+        ({"type": "function", "name": "look_up"}, "Call the function look_up now."),
+    ],
+)
+def test_a_model_that_must_call_is_told_so(profile: ChatProfile, choice: Any, demand: str | None) -> None:
+    """In the instructions, whatever else it knows of functions."""
+    told = with_tools(profile, tool_choice=choice).messages[0].content
+    assert told.startswith("be kind")
+    assert told.endswith(demand) if demand else " now." not in told
+
+
+def test_a_call_and_its_output_go_with_their_question() -> None:
+    """Old ones that do not fit go as a whole: an output without its call says nothing."""
+    later = [*CALLED, *said(("assistant", "It is sunny."), ("user", "and now?"))]
+    for profile in (PLAIN, KNOWS):
+        built = build_prompt(
+            later,
+            instructions=None,
+            user_text=None,
+            profile=profile,
+            tokens_max=2,
+            count_tokens=words,
+        )
+        assert [(m.role, m.content) for m in built.messages] == [("user", "and now?")]
+
+
+def test_endless_functions_are_refused_too() -> None:
+    """They are as much of a prompt as its words."""
+    endless = {**LOOK_UP, "description": "a" * 5000}
+    for profile in (PLAIN, KNOWS):
+        with pytest.raises(RealtimeError, match="characters"):
+            with_tools(profile, tools=(endless,), tokens_max=300, count_tokens=words)

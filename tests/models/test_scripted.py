@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from duplex_trio.cli.compose import find_models, read_deploy
+from duplex_trio.cli.errors import CommandError
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
-from duplex_trio.models.scripted.script import Script
+from duplex_trio.models.scripted.script import Script, tool_call
 from duplex_trio.models.scripted.workers import EnergyVad, ScriptedAsr, ScriptedLlm, ScriptedTts, ScriptedVad
 from duplex_trio.plugin.pipeline import check_topology
 from duplex_trio.stages.port import StageRequest
@@ -153,3 +157,57 @@ def test_the_pipeline_is_the_cascades() -> None:
     assert [spec.name for spec in pipeline.stages] == [pipeline.build_worker(n).name for n in range(3)]
     assert pipeline.build_vad_worker() is not None
     assert pipeline.model_name() == "scripted"
+
+
+# ------------------------------------------------------------------ a script in a deployment
+
+DEPLOYMENT = """
+base_config: scripted
+stages:
+  - stage_id: 0
+    engine_args:
+      heard: [what is the weather in Paris]
+  - stage_id: 1
+    engine_args:
+      replies:
+        what is the weather in Paris: >-
+          One moment. <tool_call>{"name": "get_weather", "arguments": {"city": "Paris"}}</tool_call>
+        sunny: It is sunny in Paris.
+"""
+
+
+def served(tmp_path: Path, text: str) -> Script:
+    path = tmp_path / "deploy.yaml"
+    path.write_text(text)
+    pipeline = find_models(read_deploy(str(path), models={}))
+    assert isinstance(pipeline, ScriptedPipeline)
+    return pipeline.script
+
+
+def test_a_deployment_holds_a_script(tmp_path: Path) -> None:
+    """What is heard and what is answered, calls included, for a server that nobody else can tell."""
+    script = served(tmp_path, DEPLOYMENT)
+    assert script.hear("a", 1.0, partial=False) == "what is the weather in Paris"
+    call = tool_call("get_weather", city="Paris")
+    assert script.answer("what is the weather in Paris") == f"One moment. {call}"
+    assert script.answer("sunny") == "It is sunny in Paris."
+    assert script.answer("else") == "You said: else"
+    assert served(tmp_path, "base_config: scripted").answer("hi") == "You said: hi"
+
+
+@pytest.mark.parametrize(
+    ("written", "correct", "fault"),
+    [
+        (
+            "heard: [what is the weather in Paris]",
+            "heard: 5",
+            r"stages\[0\].engine_args.heard must be a list",
+        ),
+        ("sunny: It is sunny in Paris.", "sunny: 1", r"stages\[1\].engine_args.replies must map texts"),
+        ("replies:", "answers:", r"stages\[1\].engine_args has no 'answers', but 'replies'"),
+    ],
+)
+def test_a_faulty_script_is_named(tmp_path: Path, written: str, correct: str, fault: str) -> None:
+    """In one line, with the place of the fault."""
+    with pytest.raises(CommandError, match=fault):
+        served(tmp_path, DEPLOYMENT.replace(written, correct))

@@ -1,9 +1,11 @@
-"""A refusal changes nothing: every fault that a command can have, tried on a session in the middle of everything.
+"""A refusal changes nothing: every fault that a command can have, tried on a session in the middle of
+everything.
 
 The session has a spoken turn behind it that was half acknowledged, written items, a function call, sound that
-is not committed yet, and a response that is being spoken. Then the faulty command comes. Behind it the ledgers
-are compared with a picture taken before, place by place; so are the line of commands, the media queue, the
-live turns, the detector and what sound waits. What a refusal may change is that it was counted and told.
+is not committed yet, and a response that is being spoken. Then the faulty command comes. Behind it the
+ledgers are compared with a picture taken before, place by place; so are the line of commands, the media
+queue, the live turns, the detector and what sound waits. What a refusal may change is that it was counted and
+told.
 """
 
 from __future__ import annotations
@@ -225,11 +227,6 @@ FAULTS: dict[str, tuple[Faulty, str, str | None]] = {
         CreateResponse(options=ResponseCreateOptions(speed=9.0)),
         "invalid_value",
         "response.audio.output.speed",
-    ),
-    "a response with tools": (
-        CreateResponse(options=ResponseCreateOptions(tools=({"type": "function", "name": "f"},))),
-        "unsupported_native_response_options",
-        "response.tools",
     ),
     "a response in its own format": (
         CreateResponse(options=ResponseCreateOptions(output_format="g711_ulaw")),

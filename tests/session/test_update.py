@@ -208,11 +208,6 @@ async def test_a_new_input_format_is_for_the_sound_behind_it(autojump_clock: Moc
             "response.audio.output.speed",
         ),
         (
-            ResponseCreateOptions(tools=({"type": "function", "name": "f"},)),
-            "unsupported_native_response_options",
-            "response.tools",
-        ),
-        (
             ResponseCreateOptions(output_format="g711_ulaw"),
             "unsupported_native_response_options",
             "response.audio.output.format",

@@ -11,26 +11,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from attrs import define, field
+import attrs
+from attrs import define
 
-from duplex_trio.models.cascade.clauses import ClauseSplitter
+from duplex_trio.models.calling.watch import CallWatch
+from duplex_trio.models.calling.wording import fault_told
+from duplex_trio.models.cascade.answer import Answer
 from duplex_trio.models.cascade.profiles import ChatProfile
 from duplex_trio.models.cascade.prompt import CountTokens, build_prompt
-from duplex_trio.models.cascade.speech_text import speakable
 from duplex_trio.plugin.capabilities import DuplexCapabilities
 from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.plugin.requests import RequestView, StageForward, TurnInput, TurnPlan
 from duplex_trio.plugin.results import (
     ListenResult,
+    ModelFailure,
     ModelResult,
-    SpeechResult,
-    TextResult,
-    TurnEnd,
     UserTranscript,
 )
 from duplex_trio.stages.port import StageOutput
 from duplex_trio.stages.units import (
-    Clause,
+    ChatMessage,
+    ChatPrompt,
     GenerationParams,
     Pcm,
     SpeechChunk,
@@ -52,34 +53,18 @@ SILENCE_DURATION_MS = 600
 """350 ms cut spoken turns of two sentences in half; 600 ms did not."""
 
 
+CALL_FAULT = "function_call_invalid"
+"""Code of a response whose call could not be made, nor the one that was written in its place."""
+
+
 @define(eq=False)
 class CascadeRequest:
-    """What the plugin keeps of one request."""
+    """What the plugin keeps of one request: its answer, its prompt, and what goes to the next stage."""
 
     turn: TurnInput
-    clauses: ClauseSplitter = field(factory=ClauseSplitter)
-    sentences: int = 0
-    said_enough: bool = False
-    finish_reason: str = "stop"
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    completion_tokens: int = 0
-
-    def note_usage(self, delta: TextDelta) -> None:
-        """Keep the totals so far, which every delta carries."""
-        self.finish_reason = delta.finish_reason or self.finish_reason
-        self.prompt_tokens = delta.prompt_tokens
-        self.cached_tokens = delta.cached_tokens
-        self.completion_tokens = delta.completion_tokens
-
-    def end(self) -> TurnEnd:
-        """The end of the turn with its totals."""
-        return TurnEnd(
-            finish_reason=self.finish_reason,
-            input_tokens=self.prompt_tokens,
-            cached_tokens=self.cached_tokens,
-            output_tokens=self.completion_tokens,
-        )
+    answer: Answer
+    prompt: ChatPrompt | None = None
+    forwards: Sequence[StageForward] = ()
 
 
 class CascadePlugin(DuplexModelPlugin):
@@ -115,6 +100,7 @@ class CascadePlugin(DuplexModelPlugin):
         """Everything a cascade can do; it takes no images and owns no turns."""
         return DuplexCapabilities(
             supports_text_only_turn=True,
+            supports_tools=True,
             supports_session_resume=True,
             supports_multi_session=max_sessions > 1,
             partial_transcript_interval_ms=PARTIAL_INTERVAL_MS,
@@ -123,8 +109,10 @@ class CascadePlugin(DuplexModelPlugin):
 
     def plan_turn(self, turn: TurnInput) -> TurnPlan:
         """Plan one turn; see the module for its ways through the stages."""
-        state = CascadeRequest(turn)
-        final = ASR if not turn.respond else TTS if "audio" in turn.modalities else LLM
+        state = CascadeRequest(turn, self._new_answer(turn))
+        # Behind a call that is none, the language model is asked once more, which its last stage cannot be.
+        last = TTS if "audio" in turn.modalities or turn.tools else LLM
+        final = last if turn.respond else ASR
         if turn.pcm is not None:
             entry = StageForward(
                 stage_id=ASR, unit=SpeechSegment(pcm=turn.pcm, language=turn.language), final=True
@@ -147,8 +135,8 @@ class CascadePlugin(DuplexModelPlugin):
         match output.data:
             case Transcript(text=text) if text:
                 return [self._ask(state, text)]
-            case TextDelta() as delta:
-                return self._speak(state, delta)
+            case TextDelta():
+                return state.forwards
         return ()
 
     def project(self, stage_id: int, output: StageOutput, request: RequestView) -> Sequence[ModelResult]:
@@ -161,16 +149,40 @@ class CascadePlugin(DuplexModelPlugin):
                 if not text:
                     results.append(ListenResult(reason="silence_or_noise", model_listen=False))
             case TextDelta() as delta:
-                if not state.said_enough:
-                    state.note_usage(delta)
-                if request.final_stage_id == LLM and delta.text:
-                    results.append(TextResult(text=delta.text))
-            case SpeechChunk(pcm=pcm, sample_rate_hz=rate, text=text):
-                if len(pcm) or text:
-                    results.append(SpeechResult(pcm=pcm, sample_rate_hz=rate, text=text))
-        if output.finished and stage_id == request.final_stage_id and stage_id != ASR:
-            results.append(state.end())
+                results += self._written(state, delta)
+            case SpeechChunk() as chunk:
+                results += state.answer.speak(chunk)
+                if output.finished:
+                    results.append(state.answer.end())
         return results
+
+    def _written(self, state: CascadeRequest, delta: TextDelta) -> list[ModelResult]:
+        answer = state.answer
+        piece = answer.write(delta)
+        results, clauses = list(piece.results), piece.clauses
+        state.forwards = [
+            StageForward(stage_id=TTS, unit=clause, final=piece.over and index == len(clauses) - 1)
+            for index, clause in enumerate(clauses)
+        ]
+        if delta.finish_reason is not None and answer.fault is not None:
+            if answer.retried:
+                results.append(ModelFailure(code=CALL_FAULT, message=answer.fault))
+            else:
+                state.forwards = [*state.forwards, self._ask_again(state)]
+        elif piece.over and not answer.spoke:
+            results.append(answer.end())
+        return results
+
+    def _new_answer(self, turn: TurnInput) -> Answer:
+        return Answer(
+            turn,
+            voice=turn.voice if turn.voice in self.voices else self.default_voice,
+            sentences_max=self._profile.sentences_max,
+            watch=self._new_watch(turn),
+        )
+
+    def _new_watch(self, turn: TurnInput) -> CallWatch | None:
+        return CallWatch(turn.tools, parallel=turn.parallel_tool_calls) if turn.tools else None
 
     def _ask(self, state: CascadeRequest, user_text: str | None) -> StageForward:
         turn, profile = state.turn, self._profile
@@ -179,50 +191,43 @@ class CascadePlugin(DuplexModelPlugin):
         if self._context_tokens is not None:
             # A limit above the context is common among clients; it must not leave the prompt without room.
             room = self._context_tokens - min(max_tokens, self._context_tokens // 2)
-        prompt = build_prompt(
+        state.prompt = build_prompt(
             turn.conversation,
             instructions=turn.instructions,
             user_text=user_text,
             profile=profile,
+            tools=turn.tools,
+            tool_choice=turn.tool_choice,
             tokens_max=room,
             count_tokens=self._count_tokens,
         )
+        return self._to_language_model(state, state.prompt)
+
+    def _ask_again(self, state: CascadeRequest) -> StageForward:
+        """Tell the model what was wrong with its call, the one time."""
+        answer = state.answer
+        assert state.prompt is not None
+        assert answer.watch is not None
+        wrong = [
+            ChatMessage(role="assistant", content=answer.watch.written),
+            ChatMessage(role="user", content=fault_told(answer.watch.fault or "")),
+        ]
+        watch = self._new_watch(state.turn)
+        assert watch is not None
+        answer.begin_again(watch)
+        return self._to_language_model(
+            state, attrs.evolve(state.prompt, messages=[*state.prompt.messages, *wrong])
+        )
+
+    def _to_language_model(self, state: CascadeRequest, prompt: ChatPrompt) -> StageForward:
+        turn, profile = state.turn, self._profile
         params = GenerationParams(
             temperature=turn.temperature if turn.temperature is not None else profile.temperature,
             top_p=profile.top_p,
             repetition_penalty=profile.repetition_penalty,
-            max_tokens=max_tokens,
+            max_tokens=turn.max_output_tokens or profile.max_tokens,
         )
         return StageForward(stage_id=LLM, unit=prompt, params=params, final=True)
-
-    def _speak(self, state: CascadeRequest, delta: TextDelta) -> Sequence[StageForward]:
-        if state.said_enough:
-            return ()
-        ended = delta.finish_reason is not None
-        texts = state.clauses.feed(delta.text)
-        if ended:
-            texts += state.clauses.flush()
-        spoken: list[str] = []
-        for text in filter(None, map(speakable, texts)):
-            spoken.append(text)
-            state.sentences += text.rstrip("\"')").endswith((".", "!", "?"))
-            if self._says_enough(state):
-                state.said_enough = ended = True
-                break
-        voice = state.turn.voice if state.turn.voice in self.voices else self.default_voice
-        clauses = [
-            Clause(text=text, voice=voice, speed=state.turn.speed)
-            for text in (spoken or [""] if ended else spoken)
-        ]
-        return [
-            StageForward(stage_id=TTS, unit=clause, final=ended and index == len(clauses) - 1)
-            for index, clause in enumerate(clauses)
-        ]
-
-    def _says_enough(self, state: CascadeRequest) -> bool:
-        """Whether the answer may end here; when synthesis has finished, the language model is stopped too."""
-        most = self._profile.sentences_max
-        return most is not None and state.turn.max_output_tokens is None and state.sentences >= most
 
 
 def _state_of(request: RequestView) -> CascadeRequest:

@@ -25,7 +25,8 @@ class ChatProfile:
     `system_role` tells whether instructions go into a system message; otherwise they open the first user
     message. `history_messages_max` counts the messages before the current one. `max_tokens` bounds an answer
     for which the client sets no limit. `sentences_max` ends a spoken answer after so many sentences, for
-    models that do not come to an end by themselves.
+    models that do not come to an end by themselves. `knows_calls` says that the chat template takes functions
+    and calls; otherwise the prompt words them.
     """
 
     system_role: bool = True
@@ -37,6 +38,7 @@ class ChatProfile:
     max_tokens: int = 256
     sentences_max: int | None = None
     chat_template: str | None = None
+    knows_calls: bool = False
 
 
 _PLAIN_CHATML = (

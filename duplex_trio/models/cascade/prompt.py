@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+import attrs
+
+from duplex_trio.models.calling.wording import ToolChoice, demand, in_words, instruction
 from duplex_trio.models.cascade.profiles import ChatProfile
 from duplex_trio.protocol.duplex import RealtimeError
 from duplex_trio.stages.units import ChatMessage, ChatPrompt
 
-CountTokens = Callable[[Sequence[ChatMessage]], int]
-"""Tokens that a prompt of these messages has."""
+CountTokens = Callable[[Sequence[ChatMessage], Sequence[Mapping[str, Any]]], int]
+"""Tokens that a prompt of these messages and functions has."""
 
 TOKEN_CHARS_MAX = 16
 """More characters than a token has on average in any text: a longer text does not fit, whatever it is."""
@@ -23,6 +28,8 @@ def build_prompt(
     instructions: str | None,
     user_text: str | None,
     profile: ChatProfile,
+    tools: Sequence[Mapping[str, Any]] = (),
+    tool_choice: ToolChoice = "auto",
     tokens_max: int | None = None,
     count_tokens: CountTokens | None = None,
 ) -> ChatPrompt:
@@ -37,45 +44,63 @@ def build_prompt(
         instructions: what the session was told to be; the profile's own if None.
         user_text: what the user said just now, None to answer the conversation as it stands.
         profile: the model's habits.
+        tools: functions that it may call.
+        tool_choice: whether it must.
         tokens_max: most tokens of the prompt.
         count_tokens: counts them; without it only messages are counted.
 
     Raises:
-        RealtimeError: `context_length_exceeded`, for a text so long that counting its tokens would hold up everybody.
+        RealtimeError: `context_length_exceeded`, for a text so long that counting its tokens would hold up
+        everybody.
     """
     system = [message.content for message in conversation if message.role == "system"]
-    spoken = [message for message in conversation if message.role != "system"]
+    spoken = [_without_wording(message) for message in conversation if message.role != "system"]
     if user_text is not None:
         spoken.append(ChatMessage(role="user", content=user_text))
     spoken = _from_user(_merged(spoken)[-(profile.history_messages_max + 1) :])
     if not spoken:
         spoken = [ChatMessage(role="user", content="Hello.")]
-    instructions = instructions or profile.default_instructions
-    told = "\n".join([*([instructions] if instructions else []), *system])
-    messages = _with_instructions(spoken, told, profile)
-    if tokens_max is not None and _chars(messages) > _chars_max(tokens_max):
-        spoken = spoken[-1:]
-        messages = _with_instructions(spoken, told, profile)
-        _refuse_endless(messages, tokens_max)
-    while tokens_max is not None and count_tokens is not None and count_tokens(messages) > tokens_max:
+    about_tools = (
+        "" if not tools else demand(tool_choice) if profile.knows_calls else instruction(tools, tool_choice)
+    )
+    told = "\n".join(filter(None, [instructions or profile.default_instructions, *system, about_tools]))
+    shown = tools if profile.knows_calls else ()
+
+    def prompt_of(messages: list[ChatMessage]) -> ChatPrompt:
+        return ChatPrompt(
+            messages=_with_instructions(_readable(messages, profile), told, profile), tools=shown
+        )
+
+    prompt = prompt_of(spoken)
+    if tokens_max is not None and _chars(prompt) > _chars_max(tokens_max):
+        spoken = _from_last_user(spoken)
+        prompt = prompt_of(spoken)
+        _refuse_endless(prompt, tokens_max)
+    while (
+        tokens_max is not None
+        and count_tokens is not None
+        and count_tokens(prompt.messages, prompt.tools) > tokens_max
+    ):
         shorter = _from_user(spoken[1:])
         if not shorter:
             break
         spoken = shorter
-        messages = _with_instructions(spoken, told, profile)
-    return ChatPrompt(messages=messages)
+        prompt = prompt_of(spoken)
+    return prompt
 
 
-def _chars(messages: Sequence[ChatMessage]) -> int:
-    return sum(len(message.content) for message in messages)
+def _chars(prompt: ChatPrompt) -> int:
+    said = sum(len(message.content) for message in prompt.messages)
+    called = sum(len(call.arguments) for message in prompt.messages for call in message.calls)
+    return said + called + sum(len(json.dumps(tool)) for tool in prompt.tools)
 
 
 def _chars_max(tokens_max: int) -> int:
     return max(COUNTED_CHARS_MIN, tokens_max * TOKEN_CHARS_MAX)
 
 
-def _refuse_endless(messages: Sequence[ChatMessage], tokens_max: int) -> None:
-    chars = _chars(messages)
+def _refuse_endless(prompt: ChatPrompt, tokens_max: int) -> None:
+    chars = _chars(prompt)
     if chars > _chars_max(tokens_max):
         raise RealtimeError(
             "context_length_exceeded",
@@ -83,15 +108,32 @@ def _refuse_endless(messages: Sequence[ChatMessage], tokens_max: int) -> None:
         )
 
 
+def _without_wording(message: ChatMessage) -> ChatMessage:
+    """A call is written in the form that the model is told of, not in the words that it has for others."""
+    return attrs.evolve(message, content="") if message.calls else message
+
+
+def _readable(messages: Sequence[ChatMessage], profile: ChatProfile) -> list[ChatMessage]:
+    if profile.knows_calls:
+        return list(messages)
+    return _merged([in_words(message) for message in messages])
+
+
 def _merged(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
     merged: list[ChatMessage] = []
     for message in messages:
-        role = "user" if message.role == "tool" else message.role
-        if merged and merged[-1].role == role:
-            merged[-1] = ChatMessage(role=role, content=f"{merged[-1].content} {message.content}")
+        last = merged[-1] if merged else None
+        if last is None or last.role != message.role or message.role == "tool":
+            merged.append(message)
         else:
-            merged.append(ChatMessage(role=role, content=message.content))
+            content = " ".join(filter(None, (last.content, message.content)))
+            merged[-1] = attrs.evolve(last, content=content, calls=last.calls + message.calls)
     return merged
+
+
+def _from_last_user(messages: list[ChatMessage]) -> list[ChatMessage]:
+    last = max((index for index, message in enumerate(messages) if message.role == "user"), default=0)
+    return messages[last:]
 
 
 def _from_user(messages: list[ChatMessage]) -> list[ChatMessage]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from duplex_trio.deploy.config import DeployConfig
 from duplex_trio.models.cascade.plugin import ASR, LLM, TTS, CascadePlugin
 from duplex_trio.models.cascade.profiles import ChatProfile
-from duplex_trio.models.scripted.script import Script
+from duplex_trio.models.scripted.script import Script, script_from
 from duplex_trio.models.scripted.workers import EnergyVad, ScriptedAsr, ScriptedLlm, ScriptedTts, ScriptedVad
 from duplex_trio.plugin.pipeline import Pipeline, StageSpec
 from duplex_trio.stages.worker import StageWorker
@@ -17,8 +17,8 @@ class ScriptedPipeline(Pipeline):
     """Voice activity by loudness, then what the script hears and says.
 
     Args:
-        deploy: unused; the script is the deployment.
-        script: what is heard and said.
+        deploy: holds the script of a server by itself.
+        script: what is heard and said, if it comes from elsewhere.
         probabilities: how sure voice activity is of speech in one frame after the other of each session; by
         loudness without.
     """
@@ -37,7 +37,9 @@ class ScriptedPipeline(Pipeline):
         script: Script | None = None,
         probabilities: Sequence[float] | None = None,
     ) -> None:
-        self.script = script or Script()
+        if script is None:
+            script = Script() if deploy is None else script_from(deploy, hearing=ASR, writing=LLM)
+        self.script = script
         self._probabilities = probabilities
 
     def model_name(self) -> str:
@@ -50,7 +52,7 @@ class ScriptedPipeline(Pipeline):
 
     def build_plugin(self) -> CascadePlugin:
         """The cascade's plugin, which adds nothing to the prompt."""
-        return CascadePlugin(ChatProfile(default_instructions=None), voices=("tone",))
+        return CascadePlugin(ChatProfile(default_instructions=None, knows_calls=True), voices=("tone",))
 
     def build_vad_worker(self) -> StageWorker | None:
         """Voice activity."""

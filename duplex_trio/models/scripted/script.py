@@ -1,19 +1,55 @@
-"""What a scripted model hears and says."""
+"""What a scripted model hears, says and calls.
+
+A reply is written as a language model writes it, so it may hold calls of functions: `tool_call` makes one.
+
+    Script(
+        heard=("what is the weather in Paris",),
+        replies={
+            "what is the weather in Paris": "One moment. " + tool_call("get_weather", city="Paris"),
+            "sunny": "It is sunny in Paris.",
+        },
+    )
+
+The client must have declared the function; its call comes in pieces, a word of its text in each. What the
+client answers is what the model hears next: here `sunny`, without a reply of its own said back by
+`otherwise`. Several calls in a row are several calls of one response.
+
+A server of its own is told the same by a deployment file, `duplex-trio serve --deploy FILE`:
+
+    base_config: scripted
+    stages:
+      - stage_id: 0
+        engine_args:
+          heard: [what is the weather in Paris]
+      - stage_id: 1
+        engine_args:
+          replies:
+            what is the weather in Paris: >-
+              One moment. <tool_call>{"name": "get_weather", "arguments": {"city": "Paris"}}</tool_call>
+            sunny: It is sunny in Paris.
+
+`heard` are what the first, second, ... spoken turn of each session says; written turns say what is written.
+"""
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from attrs import Factory, define, field, frozen
 
+from duplex_trio.deploy.config import DeployConfig
 from duplex_trio.stages.units import ChatPrompt, GenerationParams
 
 ASKED_MAX = 256
 """Prompts that a script remembers."""
 
 ANSWER_CHARS_MAX = 20_000
-"""An answer is as long as a large model's longest, so that what is done with it on the loop stays as short as there."""
+"""An answer is as long as a large model's longest, so that what is done with it on the loop stays as short as
+there.
+"""
 Reply = Callable[[str], str]
 """Makes the answer to a user's words."""
 
@@ -21,6 +57,11 @@ Reply = Callable[[str], str]
 def echo(text: str) -> str:
     """The answer without a script: what was heard, said back."""
     return f"You said: {text}"
+
+
+def tool_call(name: str, **arguments: Any) -> str:
+    """The text with which a scripted model calls a function."""
+    return f"<tool_call>{json.dumps({'name': name, 'arguments': arguments})}</tool_call>"
 
 
 @frozen
@@ -65,3 +106,33 @@ class Script:
     def answer(self, text: str) -> str:
         """The answer to what the user said."""
         return self.replies.get(text, self.otherwise(text))[:ANSWER_CHARS_MAX]
+
+
+def script_from(deploy: DeployConfig, *, hearing: int, writing: int) -> Script:
+    """The script in a deployment's `engine_args`; see the module.
+
+    Args:
+        deploy: the deployment.
+        hearing: the stage that has `heard`, a list of texts.
+        writing: the stage that has `replies`, texts by text.
+
+    Raises:
+        ValueError: there is something else in them.
+    """
+    heard = _only(deploy, hearing, "heard", [])
+    replies = _only(deploy, writing, "replies", {})
+    if not isinstance(heard, list | tuple) or not all(isinstance(text, str) for text in heard):
+        raise ValueError(f"stages[{hearing}].engine_args.heard must be a list of texts, not {heard!r}")
+    if not isinstance(replies, Mapping) or not all(
+        isinstance(t, str) for pair in replies.items() for t in pair
+    ):
+        raise ValueError(f"stages[{writing}].engine_args.replies must map texts to texts, not {replies!r}")
+    return Script(heard=tuple(heard), replies=dict(replies))
+
+
+def _only(deploy: DeployConfig, stage_id: int, key: str, default: Any) -> Any:
+    args = deploy.stage(stage_id).engine_args
+    unknown = sorted(set(args) - {key})
+    if unknown:
+        raise ValueError(f"stages[{stage_id}].engine_args has no {unknown[0]!r}, but {key!r}")
+    return args.get(key, default)

@@ -58,8 +58,8 @@ _SERVER = """
     session_update_aborted runtime_append_failed runtime_append_task_failed runtime_signal_failed
     runtime_abort_failed
     runtime_data_plane_stream_failed runtime_data_plane_text_without_audio runtime_touch_failed
-    runtime_resume_failed realtime_input_failed nemotron_function_call_parse_error stale_fence not_found
-    invalid_argument failed_precondition
+    runtime_resume_failed realtime_input_failed function_call_invalid nemotron_function_call_parse_error stale_fence
+    not_found invalid_argument failed_precondition
 """
 
 _RATE_LIMIT = "resource_exhausted input_backpressure engine_backpressure"

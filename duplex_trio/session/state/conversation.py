@@ -29,7 +29,7 @@ from duplex_trio.protocol.duplex import (
     RealtimeError,
 )
 from duplex_trio.session.state.images import images_of
-from duplex_trio.stages.units import ChatMessage
+from duplex_trio.stages.units import ChatCall, ChatMessage
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 ROOT = "root"
@@ -72,7 +72,16 @@ def item_text(item: Item) -> str:
 
 
 def _message(item: Item, text: str) -> list[ChatMessage]:
-    """What the model is told of an item; nothing of one without text and pictures."""
+    """What the model is told of an item; nothing of one without text and pictures.
+
+    The text of a call words it, for models that read no calls.
+    """
+    match item:
+        case FunctionCallItem(call_id=call_id, name=name, arguments=arguments) if text:
+            call = ChatCall(name=name, arguments=arguments, call_id=call_id)
+            return [ChatMessage(role="assistant", content=text, calls=(call,))]
+        case FunctionCallOutputItem(call_id=call_id):
+            return [ChatMessage(role="tool", content=text, call_id=call_id)]
     images = images_of(item)
     return [ChatMessage(role=_role(item), content=text, images=images)] if text or images else []
 

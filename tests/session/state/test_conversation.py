@@ -18,7 +18,7 @@ from duplex_trio.protocol.duplex import (
     RealtimeError,
 )
 from duplex_trio.session.state.conversation import Conversation, ConversationEntry, item_text
-from duplex_trio.stages.units import ChatMessage
+from duplex_trio.stages.units import ChatCall, ChatMessage
 
 
 def said(item_id: str, text: str) -> ConversationEntry:
@@ -129,8 +129,12 @@ def test_the_model_is_told_texts_with_their_roles() -> None:
     assert made.messages() == [
         ChatMessage(role="user", content="hello"),
         ChatMessage(role="assistant", content="hi"),
-        ChatMessage(role="assistant", content='look({"at": 1})'),
-        ChatMessage(role="tool", content="sunny"),
+        ChatMessage(
+            role="assistant",
+            content='look({"at": 1})',
+            calls=(ChatCall(name="look", arguments='{"at": 1}', call_id="c1"),),
+        ),
+        ChatMessage(role="tool", content="sunny", call_id="c1"),
     ]
 
 
