@@ -78,8 +78,8 @@ class Response:
     `sent_text` is the text whose sound (or which itself) has been handed to the client; `listened` says that
     the model chose to listen instead of going on; `cleared` that the client was told not to play the rest,
     `stopped` that it was told that it has played all; `extended` that its client is shown our own fields.
-    `calls` are the functions that the model wants called. `message_index` is the place of its message among its items;
-    None while it has none, because perhaps it is nothing but a call.
+    `calls` are the functions that the model wants called. `message_index` is the place of its message among
+    its items; None while it has none, because perhaps it is nothing but a call.
     """
 
     response_id: str
