@@ -1,9 +1,12 @@
 """Who may come back to which session: resume tokens, and the checks before a socket becomes a session's.
 
 A token is shown once, in `session.created` or `session.resumed`; only its hash is kept. Each resume makes a new
-one, and the old one is dead, but for one case: as long as the new socket has not been sent all that was
-missed, its client may not have the new token, so the one it presented opens the session once more if that
-socket is lost.
+one, and the old one is dead, but for one case: the answer with the new token may be lost on its way, and then
+its client has nothing but the one it presented. So that one opens the session again until something is heard
+from the new socket, which a client uses only once it has the answer. It does so even while the server takes that
+socket for a healthy one: a connection that swallows everything looks like that for a long time. It gives nobody
+more than the token gave already when it was presented. A client that numbers its attempts is protected from one
+of its own that the network delivers late.
 
 The session itself is the engine's. What is remembered of one that has ended is enough to tell its client so.
 """
@@ -12,7 +15,6 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -42,12 +44,14 @@ def _hashed(token: str) -> bytes:
 
 @define(eq=False)
 class _Record:
-    """What is known of one session's attachments. `recovery` is a token that may be used once more."""
+    """What is known of one session's attachments. `recovery` is the token that was presented last, as long as it is
+    good, and `attempt` what its client called that request."""
 
     token: bytes = field(repr=False)
     attachment_generation: int
     lease_generation: int
     recovery: bytes | None = field(default=None, repr=False)
+    attempt: int = 0
 
 
 class DuplexSessionAttachmentRegistry:
@@ -88,25 +92,31 @@ class DuplexSessionAttachmentRegistry:
                 "unsupported_session_resume", "sessions of this deployment cannot be resumed", param="type"
             )
         presented = _hashed(request.resume_token)
-        record = self._authorize(request.session_id, presented)
+        record = self._authorize(request, presented)
         handle = self._find(request.session_id)
         if handle is None:
             raise RealtimeError("session_resume_expired", "the session has ended", param="session_id")
         grant = new_grant(record.attachment_generation + 1)
         attachment.regrant(grant)
-        attachment.on_caught_up = partial(self._caught_up, record, grant.attachment_generation)
         record.lease_generation = self._take_over(handle, record, request, attachment)
         record.attachment_generation = grant.attachment_generation
         record.token, record.recovery = _hashed(grant.resume_token), presented
+        record.attempt = request.attempt
         return handle
+
+    def confirm(self, session_id: str) -> None:
+        """The client that has the session now has heard its new token; the one before is dead."""
+        record = self._records.get(session_id)
+        if record is not None:
+            record.recovery = None
 
     # ------------------------------------------------------------------ inner workings
 
-    def _authorize(self, session_id: str, presented: bytes) -> _Record:
-        record = self._records.get(session_id, self._nobody)
+    def _authorize(self, request: SessionResume, presented: bytes) -> _Record:
+        record = self._records.get(request.session_id, self._nobody)
         matches = hmac.compare_digest(presented, record.token)
         recovers = hmac.compare_digest(presented, record.recovery or self._nobody.token)
-        if record is not self._nobody and (matches or (recovers and not self._attached(session_id))):
+        if record is not self._nobody and (matches or (recovers and request.attempt >= record.attempt)):
             return record
         raise RealtimeError(
             "invalid_resume_token", "there is no session with this id and this token", param="resume_token"
@@ -131,20 +141,12 @@ class DuplexSessionAttachmentRegistry:
                 raise
             raise RealtimeError("runtime_resume_failed", error.message) from error
 
-    def _caught_up(self, record: _Record, attachment_generation: int) -> None:
-        if record.attachment_generation == attachment_generation:
-            record.recovery = None
-
     def _find(self, session_id: str) -> DuplexSessionHandle | None:
         try:
             handle = self._omni.get_session(session_id)
         except RealtimeError:
             return None
         return None if handle.closing else handle
-
-    def _attached(self, session_id: str) -> bool:
-        handle = self._find(session_id)
-        return handle is not None and handle.attached
 
     def _sweep(self) -> None:
         self._records = {

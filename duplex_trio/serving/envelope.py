@@ -31,6 +31,9 @@ BETA_SUBPROTOCOL = "openai-beta.realtime-v1"
 CLOSE_REASON_MAX_BYTES = 123
 """What a close frame holds beside its code (RFC 6455 5.5)."""
 
+CONNECTION_CODES = frozenset({"invalid_event_ack", "invalid_session_resume"})
+"""Codes of faults in messages that are about the connection alone, and that no client sends again over another."""
+
 _ON = frozenset({"1", "true", "on"})
 _RESUME_ON = frozenset({"1", "true", "yes", "on"})
 _AUTOSTART_OFF = frozenset({"0", "false", "no", "off"})

@@ -60,6 +60,7 @@ class RealtimeConnection:
         self._attachments = attachments
         self._log = log
         self._generation = 0
+        self._confirmed = True
         self._heard_s = trio.current_time()
         self.attachment = SocketAttachment(channel, handshake.dialect, new_grant(1), log)
 
@@ -91,6 +92,7 @@ class RealtimeConnection:
                 text = await self._channel.receive()
                 self._heard_s = trio.current_time()
                 if handle.generation == self._generation:
+                    self._confirm(handle)
                     self._take(handle, text)
                 await handle.ready()
         except ChannelClosedError as closed:
@@ -137,9 +139,14 @@ class RealtimeConnection:
             handle = self._attachments.resume(request, self.attachment)
         except RealtimeError as error:
             raise error.with_event_id(request.event_id) from None
-        self._generation = handle.generation
+        self._generation, self._confirmed = handle.generation, False
         self._log.resumed(handle.session_id, self.attachment.grant.attachment_generation)
         return handle
+
+    def _confirm(self, handle: DuplexSessionHandle) -> None:
+        if not self._confirmed:
+            self._confirmed = True
+            self._attachments.confirm(handle.session_id)
 
     async def _refuse(self, error: RealtimeError) -> None:
         self._log.refused(error.code, error.message)
@@ -152,7 +159,7 @@ class RealtimeConnection:
         try:
             command = decode_command(text)
         except RealtimeError as error:
-            handle.refuse(error)
+            handle.refuse(error, counts=error.code not in envelope.CONNECTION_CODES)
         else:
             self._dispatch(handle, command)
 
@@ -164,13 +171,14 @@ class RealtimeConnection:
                         "unsupported_session_resume",
                         "only the first message of a connection can resume a session",
                         event_id=command.event_id,
-                    )
+                    ),
+                    counts=False,
                 )
             case SessionEventAck(server_event_seq=seq):
                 try:
                     handle.ack_events(seq)
                 except RealtimeError as error:
-                    handle.refuse(error.with_event_id(command.event_id))
+                    handle.refuse(error.with_event_id(command.event_id), counts=False)
             case _:
                 handle.submit(command)
 

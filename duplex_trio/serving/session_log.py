@@ -51,6 +51,10 @@ class SessionLog:
         self._session_id = session_id
         self._log.info("client.resumed", attachment=attachment_generation)
 
+    def caught_up(self) -> None:
+        """A client that came back has been sent what it missed."""
+        self._log.debug("client.caught_up")
+
     def silent(self, timeout_s: float) -> None:
         """The client has brought nothing for too long."""
         self._log.info("client.silent", timeout_s=timeout_s)

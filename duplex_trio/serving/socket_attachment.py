@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from uuid import uuid4
 
 import trio
@@ -23,15 +22,11 @@ class SocketAttachment(ResumableAttachment):
         dialect: how events are written.
         grant: how the attachment is named to the client of a session that can be resumed.
         log: takes what was said, if that is to be logged.
-
-    Attributes:
-        on_caught_up: told when a client that came back has been sent all it missed.
     """
 
     def __init__(
         self, channel: WebSocketChannel, dialect: Dialect, grant: ResumeGrant, log: SessionLog
     ) -> None:
-        self.on_caught_up: Callable[[], None] = lambda: None
         self._channel = channel
         self._dialect = dialect
         self._grant = grant
@@ -50,8 +45,8 @@ class SocketAttachment(ResumableAttachment):
         self._grant = grant
 
     def caught_up(self) -> None:
-        """Pass it on."""
-        self.on_caught_up()
+        """Note that a client that came back has been sent all it missed."""
+        self._log.caught_up()
 
     def cancel_when_closed(self, scope: trio.CancelScope) -> None:
         """Once the close frame is written, or cannot be, there is nothing left to serve in this scope."""

@@ -196,9 +196,17 @@ class SessionControl:
 
     def heartbeat(self, command: Heartbeat) -> None:
         """`session.heartbeat`."""
-        state = self._core.state
-        self._core.touch()
-        self._core.emit([SessionHeartbeatAck(event_id=state.new_id("event_"), session_id=state.session_id)])
+        core, state = self._core, self._core.state
+        core.touch()
+        core.emit(
+            [
+                SessionHeartbeatAck(
+                    event_id=state.new_id("event_"),
+                    session_id=state.session_id,
+                    client_event_count=core.client_event_count,
+                )
+            ]
+        )
 
     def fail_response(self, response: Response, error: RealtimeError) -> None:
         """A response ends because something failed: the error first, then the closing block."""

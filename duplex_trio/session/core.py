@@ -69,6 +69,8 @@ class SessionCore:
         upcoming: the committed turn whose answer follows the response in progress and may be computed
         meanwhile.
         command_seq: number of the last client command.
+        client_event_count: messages of the client so far that it would have to send again if they were lost.
+        last_client_event_id: what the client called the last of them.
         asked: how much of the work in line asks for a response.
         speaking: the turn that the latest response belongs to.
         transcribing: turns that owe the transcript of a committed user item, by item id.
@@ -118,6 +120,8 @@ class SessionCore:
         self.disarm_idle: Callable[[], None] = lambda: None
         self.attendance_changed: Callable[[], None] = lambda: None
         self.command_seq = 0
+        self.client_event_count = 0
+        self.last_client_event_id: str | None = None
         self.asked = 0
         self.cancel_floor = 0
         self.input_floor = 0
@@ -166,6 +170,11 @@ class SessionCore:
                 self.egress.put(event)
         except EgressOverflowError as error:
             self.finish(SessionEnd("slow_reader", code=1008), why=str(error))
+
+    def count_client_event(self, event_id: str | None) -> None:
+        """A message of the client has arrived that counts, whatever becomes of it."""
+        self.client_event_count += 1
+        self.last_client_event_id = event_id
 
     def refuse(self, error: RealtimeError, event_id: str | None = None) -> None:
         """Tell the client that something it sent was refused."""

@@ -63,6 +63,8 @@ class SessionDispatch:
         """Take a command. Never blocks and never raises: a refusal reaches the client as an `error` event."""
         core = self._core
         core.command_seq += 1
+        if not isinstance(command, Heartbeat):
+            core.count_client_event(command.event_id)
         received_s = core.figures.received_s = core.now_s
         try:
             if core.closing:

@@ -76,8 +76,15 @@ class DuplexSessionHandle:
         """Take a command. Never blocks and never raises: a refusal reaches the client as an `error` event."""
         self._dispatch.submit(command)
 
-    def refuse(self, error: RealtimeError) -> None:
-        """Tell the client of a message that could not even be read."""
+    def refuse(self, error: RealtimeError, *, counts: bool = True) -> None:
+        """Tell the client of a message that could not even be read.
+
+        Args:
+            error: what was wrong with it.
+            counts: whether it is one of the messages that `session.resumed` counts.
+        """
+        if counts:
+            self._core.count_client_event(error.event_id)
         if not self._core.closing:
             self._core.refuse(error)
 

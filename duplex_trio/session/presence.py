@@ -96,6 +96,8 @@ class Presence:
             session=session_object(state),
             attachment_generation=grant.attachment_generation,
             resume_token=grant.resume_token,
+            client_event_count=core.client_event_count,
+            last_client_event_id=core.last_client_event_id,
         )
         generation = state.lease.resume(expected_generation, control_id, core.now_s)
         core.reset_lease_deadline()

@@ -269,12 +269,14 @@ def _own_events() -> tuple[DuplexEvent, ...]:
             session=SESSION,
             attachment_generation=2,
             resume_token="secret",  # noqa: S106
+            client_event_count=3,
+            last_client_event_id="evt_3",
         ),
         SessionReplaced(session_id=session_id, attachment_generation=1),
         SessionResyncRequired(session_id=session_id, reason="journal_gap"),
         SessionClosed(session_id=session_id),
         SessionExpired(session_id=session_id, reason="idle_ttl_expired"),
-        SessionHeartbeatAck(session_id=session_id),
+        SessionHeartbeatAck(session_id=session_id, client_event_count=3),
         TurnEvent(session_id=session_id, event="user_started", turn_state="user_speaking", epoch=1),
         PlaybackAcknowledged(event=record),
         OverlapDecision(

@@ -115,7 +115,7 @@ class FakeHandle:
         self.commands.append(command)
         self._note()
 
-    def refuse(self, error: Any) -> None:
+    def refuse(self, error: Any, *, counts: bool = True) -> None:
         self.refused.append(error)
         self._note()
 

@@ -187,7 +187,7 @@ async def test_an_event_ack_beyond_the_last_event_is_refused(omni: Any, open_soc
 async def test_events_are_written_in_the_clients_dialect(omni: Any, open_socket: Any) -> None:
     ga, duplex = await open_socket(), await open_socket("/v1/duplex?model=m")
     await session_of(omni, 1)
-    event = SessionHeartbeatAck(event_id="event_1", session_id="s")
+    event = SessionHeartbeatAck(event_id="event_1", session_id="s", client_event_count=1)
     for socket, session in zip((ga, duplex), omni.handles, strict=True):
         await socket.accepted()
         await session.attachment.send(event)

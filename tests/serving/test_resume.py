@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from hashlib import sha256
 from typing import Any
 
 import attrs
@@ -89,13 +90,13 @@ class Deployment:
         await client.until("conversation.created")
         return client, created
 
-    async def ask(self, session_id: str, token: str, seq: int = 0, event_id: str = "ask") -> Client:
+    async def ask(self, session_id: str, token: str, seq: int = 0, *, attempt: int = 0) -> Client:
         """Ask for a session over a new socket."""
         client = await self.socket()
         client.seq = seq
         await client.say(
-            f'{{"type":"session.resume","event_id":"{event_id}","session_id":"{session_id}",'
-            f'"resume_token":"{token}","last_received_server_event_seq":{seq}}}'
+            f'{{"type":"session.resume","event_id":"ask","session_id":"{session_id}",'
+            f'"resume_token":"{token}","last_received_server_event_seq":{seq},"attempt":{attempt}}}'
         )
         return client
 
@@ -321,11 +322,13 @@ async def test_a_session_that_has_ended(deployment: Any, autojump_clock: MockClo
 
 
 async def test_a_token_is_used_once(deployment: Any, autojump_clock: MockClock) -> None:
-    """Once the new socket has everything the old token is dead, also after that socket is lost."""
+    """Once something is heard from the new socket the old token is dead, also after that socket is lost."""
     async with deployment() as here:
         client, created = await here.open()
         again = await here.ask(session_id(created), created["resume_token"], client.seq)
         resumed = await again.next()
+        await again.say('{"type":"session.event_ack","server_event_seq":0}')
+        await trio.sleep(1)
         stolen = await here.ask(session_id(created), created["resume_token"], client.seq)
         assert (await refusal(stolen))[0] == "invalid_resume_token"
         await again.socket.disconnect()
@@ -336,37 +339,54 @@ async def test_a_token_is_used_once(deployment: Any, autojump_clock: MockClock) 
         assert (await third.next())["attachment_generation"] == 3
 
 
-async def test_a_token_recovers_from_a_resume_that_was_cut(
-    deployment: Any, autojump_clock: MockClock
+async def test_only_a_hash_of_a_token_is_kept(deployment: Any, autojump_clock: MockClock) -> None:
+    """Neither of the one in force nor of the one that recovers."""
+    async with deployment() as here:
+        client, created = await here.open()
+        again = await here.ask(session_id(created), created["resume_token"], client.seq)
+        tokens = (created["resume_token"], (await again.next())["resume_token"])
+        (record,) = here.app.realtime.attachments._records.values()
+        kept = attrs.astuple(record)
+        assert {sha256(token.encode()).digest() for token in tokens} <= set(kept)
+        assert not {*tokens, *(token.encode() for token in tokens)} & set(kept)
+        assert all(token not in repr(record) for token in (*tokens, *map(repr, kept[:1])))
+
+
+@pytest.mark.parametrize("gone", [True, False], ids=["noticed", "unnoticed"])
+@pytest.mark.parametrize("written", [True, False], ids=["written", "stuck"])
+async def test_a_token_recovers_from_an_answer_that_was_lost(
+    deployment: Any, autojump_clock: MockClock, gone: bool, written: bool
 ) -> None:
-    """The new token was never heard; the old one opens the session once more, when nobody has it."""
+    """The new token was never heard. The old one opens the session again, as often as that happens, also while
+    the server takes the lost socket for a healthy one, and whether or not it could write to it."""
     async with deployment() as here:
         client, created = await here.open()
         await client.say(*GO)
         await client.until("response.done")
         await client.socket.disconnect()
         await trio.sleep(1)
-        cut = await here.socket()
-        cut.socket.stop_reading()
-        await cut.say(
-            f'{{"type":"session.resume","session_id":"{session_id(created)}",'
-            f'"resume_token":"{created["resume_token"]}"}}'
-        )
-        await trio.sleep(1)
-        greedy = await here.ask(session_id(created), created["resume_token"])
-        assert (await refusal(greedy))[0] == "invalid_resume_token"  # somebody is attached
-        await cut.socket.disconnect(1006)
-        await trio.sleep(1)
-        cut.socket.read_again()
+        for _ in range(3):
+            cut = await here.socket()
+            if not written:
+                cut.socket.stop_reading()
+            await cut.say(
+                f'{{"type":"session.resume","session_id":"{session_id(created)}",'
+                f'"resume_token":"{created["resume_token"]}"}}'
+            )
+            await trio.sleep(1)
+            if gone:
+                await cut.socket.disconnect(1006)
+                await trio.sleep(1)
+            cut.socket.read_again()
         again = await here.ask(session_id(created), created["resume_token"])
-        assert (await again.next())["attachment_generation"] == 3
+        assert (await again.next())["attachment_generation"] == 5
         while again.seq < client.seq:
             await again.next()
         assert again.events[1:] == client.events[1:]
 
 
 async def test_two_who_ask_at_once(deployment: Any, autojump_clock: MockClock) -> None:
-    """One gets the session; the other's token is dead by then."""
+    """The later one has the session, and the other is told so: its answer might have been lost."""
     async with deployment() as here:
         client, created = await here.open()
         await client.socket.disconnect()
@@ -376,8 +396,59 @@ async def test_two_who_ask_at_once(deployment: Any, autojump_clock: MockClock) -
                 f'{{"type":"session.resume","session_id":"{session_id(created)}",'
                 f'"resume_token":"{created["resume_token"]}"}}'
             )
-        first = [await asked.next() for asked in both]
-        assert sorted(event["type"] for event in first) == ["error", "session.resumed"]
+        await trio.sleep(1)
+        ends = [await asked.next() for asked in both]
+        assert sorted(event["type"] for event in ends) == ["session.replaced", "session.resumed"]
+
+
+async def test_an_attempt_that_comes_late_changes_nothing(deployment: Any, autojump_clock: MockClock) -> None:
+    """The client gave it up and is back with its next one, whose answer may not have arrived yet."""
+    async with deployment() as here:
+        client, created = await here.open()
+        await client.socket.disconnect()
+        again = await here.ask(session_id(created), created["resume_token"], client.seq, attempt=2)
+        await again.until("session.resumed")
+        late = await here.ask(session_id(created), created["resume_token"], client.seq, attempt=1)
+        assert await refusal(late) == ("invalid_resume_token", "resume_token", "ask")
+        third = await here.ask(session_id(created), created["resume_token"], client.seq, attempt=3)
+        await third.until("session.resumed")
+
+
+async def test_what_was_taken_of_the_client_is_counted(deployment: Any, autojump_clock: MockClock) -> None:
+    """Whoever comes back learns what is to be sent again: refused messages arrived, those about a connection do
+    not matter, and those of a socket that was replaced were never taken."""
+    async with deployment() as here:
+        client, created = await here.open()
+        await client.say(
+            '{"type":"input_audio_buffer.clear","event_id":"one"}',
+            '{"type":"response.cancel","event_id":"refused"}',
+            '{"type":"input_audio_buffer.append","audio":"@","event_id":"unreadable"}',
+            '{"type":"session.event_ack","server_event_seq":1,"event_id":"about the connection"}',
+            '{"type":"session.event_ack","server_event_seq":-1}',
+            '{"type":"session.event_ack","server_event_seq":99}',
+            '{"type":"session.resume","session_id":"s","resume_token":"t"}',
+            '{"type":"session.heartbeat","event_id":"too"}',
+        )
+        assert (await client.until("session.heartbeat_ack"))["client_event_count"] == 3
+        again = await here.ask(session_id(created), created["resume_token"], client.seq)
+        resumed = await again.next()
+        assert (resumed["client_event_count"], resumed["last_client_event_id"]) == (3, "unreadable")
+        await client.say('{"type":"input_audio_buffer.clear","event_id":"late"}')
+        await again.say('{"type":"input_audio_buffer.clear"}', "no json")
+        await again.until("error")
+        third = await here.ask(session_id(created), resumed["resume_token"], again.seq)
+        resumed = await third.next()
+        assert (resumed["client_event_count"], resumed["last_client_event_id"]) == (5, None)
+
+
+async def test_the_message_that_opens_a_session_is_not_counted_unless_it_is_a_command(
+    deployment: Any, autojump_clock: MockClock
+) -> None:
+    async with deployment() as here:
+        for first, count in (('{"type":"session.update","session":{}}', 0), (GO[0], 1), ('{"type":"no"}', 1)):
+            client = await here.socket("/v1/duplex")
+            await client.say(first, HEARTBEAT)
+            assert (await client.until("session.heartbeat_ack"))["client_event_count"] == count
 
 
 class _Forgetful(ScriptedPipeline):

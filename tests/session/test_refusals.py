@@ -73,7 +73,13 @@ from duplex_trio.testing.snapshots import differences, snapshot
 
 LONG = "alpha bravo charlie delta echo foxtrot golf hotel india juliet kilo lima. " * 5
 TOLD = ("['media'].control_peak", "['media']._control", "['core'].egress", "['core'].delivery")
-MAY_CHANGE = (*TOLD, "['core'].counters.commands_refused", "['core'].command_seq")
+MAY_CHANGE = (
+    *TOLD,
+    "['core'].counters.commands_refused",
+    "['core'].command_seq",
+    "['core'].client_event_count",
+    "['core'].last_client_event_id",
+)
 """A command that came has a number, and its refusal is counted and told. It is no sign of life."""
 PATCH = {"instructions": "Be kind.", "extra_body": {"knob": 1}}
 BY_HAND = PATCH | {"turn_detection": None}

@@ -138,7 +138,11 @@ class CloseSession(RealtimeCommand):
 
 @frozen(kw_only=True)
 class SessionResume(RealtimeCommand):
-    """Take over a session after a lost connection. Only the first message of a connection may be this."""
+    """Take over a session after a lost connection. Only the first message of a connection may be this.
+
+    A client that asks again because it got no answer counts its attempts, so that a request which the network
+    delivers late does not take the session away from the connection of a later one.
+    """
 
     type: ClassVar[str] = "session.resume"
 
@@ -147,6 +151,7 @@ class SessionResume(RealtimeCommand):
     last_received_server_event_seq: int = field(
         default=0, metadata=wire(code="invalid_session_resume", read=read_count)
     )
+    attempt: int = field(default=0, metadata=wire(code="invalid_session_resume", read=read_count))
 
 
 @frozen(kw_only=True)

@@ -18,7 +18,13 @@ from duplex_trio.protocol.realtime.event_base import (
 
 @frozen(kw_only=True)
 class SessionResumed(RealtimeEvent):
-    """This socket owns the session now; missed events follow. The token is new and secret."""
+    """This socket owns the session now; missed events follow. The token is new and secret.
+
+    `client_event_count` is how many messages of its client the session has taken over all connections, refused
+    ones too, without those that are about a connection (`session.resume`, `session.event_ack`,
+    `session.heartbeat`) and the `session.update` that opened it; `last_client_event_id` is the `event_id` of the
+    last of them. What the client sent beyond that was lost with the old connection.
+    """
 
     type: ClassVar[str] = "session.resumed"
     kind: ClassVar[EventKind] = EventKind.SESSION
@@ -28,6 +34,8 @@ class SessionResumed(RealtimeEvent):
     session: Mapping[str, Any]
     attachment_generation: int
     resume_token: str = field(repr=False)
+    client_event_count: int
+    last_client_event_id: str | None = None
 
 
 @frozen(kw_only=True)
@@ -81,13 +89,18 @@ class SessionExpired(RealtimeEvent):
 
 @frozen(kw_only=True)
 class SessionHeartbeatAck(RealtimeEvent):
-    """The heartbeat arrived and the lease was refreshed."""
+    """The heartbeat arrived and the lease was refreshed.
+
+    `client_event_count` is that of `session.resumed`: so many messages need not be sent again, whatever becomes of
+    the connection.
+    """
 
     type: ClassVar[str] = "session.heartbeat_ack"
     kind: ClassVar[EventKind] = EventKind.SESSION
     tier: ClassVar[int] = 3
 
     session_id: str
+    client_event_count: int
 
 
 @frozen(kw_only=True)
