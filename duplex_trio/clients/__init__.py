@@ -1,21 +1,25 @@
 """The client library: `DuplexClient` talks to a server, `PlaybackCursor` says what the user has heard.
 
-`base` holds what every client offers, `websocket` the transport, `run` the tasks, `events` the views of what
-a server says, `responses` the answers one by one, `playback` the play-out that acknowledgments are made from.
+`base` holds what every client offers, `websocket` the transport, `resumption` and `outbox` what makes a
+session outlive its connections, `run` the tasks, `events` the views of what a server says, `responses` the
+answers one by one, `playback` the play-out that acknowledgments are made from.
 """
 
 from duplex_trio.clients.base import DuplexClientBase
 from duplex_trio.clients.config import SERVER_DEFAULT, AudioFormat, SessionConfig
 from duplex_trio.clients.errors import (
+    DuplexBufferFullError,
     DuplexClientError,
     DuplexConnectionError,
     DuplexLagError,
     DuplexProtocolError,
     DuplexSessionClosedError,
+    DuplexSessionReplacedError,
 )
 from duplex_trio.clients.events import ServerEvent
 from duplex_trio.clients.fanout import EventStream
 from duplex_trio.clients.playback import PlaybackCursor
+from duplex_trio.clients.reconnect import ReconnectPolicy
 from duplex_trio.clients.responses import ResponseHandle, ResponseStream
 from duplex_trio.clients.url import build_realtime_url
 from duplex_trio.clients.websocket import DuplexClient
@@ -23,6 +27,7 @@ from duplex_trio.clients.websocket import DuplexClient
 __all__ = [
     "SERVER_DEFAULT",
     "AudioFormat",
+    "DuplexBufferFullError",
     "DuplexClient",
     "DuplexClientBase",
     "DuplexClientError",
@@ -30,8 +35,10 @@ __all__ = [
     "DuplexLagError",
     "DuplexProtocolError",
     "DuplexSessionClosedError",
+    "DuplexSessionReplacedError",
     "EventStream",
     "PlaybackCursor",
+    "ReconnectPolicy",
     "ResponseHandle",
     "ResponseStream",
     "ServerEvent",

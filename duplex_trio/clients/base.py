@@ -1,7 +1,8 @@
 """What every client offers, whatever carries its messages: commands, event streams, answers.
 
-A transport implements three hooks (open, send one command, tear down) and calls `dispatch` for every message
-and `transport_lost` when it breaks. All state of a client is changed synchronously on the Trio thread.
+A transport implements three hooks (open, send one command, tear down), calls `dispatch` for every message of
+the server and `end` when there will be no more. All state of a client is changed synchronously on the Trio
+thread.
 """
 
 from __future__ import annotations
@@ -141,7 +142,7 @@ class DuplexClientBase(ABC):
 
     @abstractmethod
     async def _send_command(self, command: Mapping[str, Any]) -> None:
-        """Hand over one command, whole or not at all; raise `DuplexSessionClosedError` if that cannot be."""
+        """Take over one command, whole or not at all; raise what ended the session if there is none any more."""
 
     @abstractmethod
     async def _teardown(self) -> None:
@@ -164,15 +165,16 @@ class DuplexClientBase(ABC):
             self._end_reason = event.reason
             self.end(None)
 
-    def transport_lost(self, error: DuplexConnectionError) -> None:
-        """The transport broke or was closed by the other side, which ends the session unless it was over."""
-        expected = self._closing and error.close_code == 1000
-        self.end(None if expected else error)
-
-    def end(self, error: DuplexClientError | None) -> None:
+    def end(self, error: DuplexClientError | None, afterwards: DuplexClientError | None = None) -> None:
         """The session is over, as expected (`None`) or because of `error`. The first call counts. Never
-        blocks."""
-        self._fanout.end(error, error or DuplexSessionClosedError(self._end_reason))
+        blocks.
+
+        Args:
+            error: what iteration raises.
+            afterwards: what everything else raises that needs a live session; by default `error`, or
+                `DuplexSessionClosedError`.
+        """
+        self._fanout.end(error, afterwards or error or DuplexSessionClosedError(self._end_reason))
         if self._responses is not None:
             self._responses.end(self._fanout.error)
 
@@ -220,10 +222,13 @@ class DuplexClientBase(ABC):
     async def send(self, command: Mapping[str, Any]) -> str:
         """Send any client event and return its `event_id`, which is made up unless given.
 
-        A caller that is cancelled meanwhile has sent the whole event or nothing of it.
+        A caller that is cancelled meanwhile has sent the whole event or nothing of it. What is sent while a
+        connection is down follows over the next one.
 
         Raises:
             DuplexSessionClosedError: the session is over (or the error that ended it).
+            DuplexBufferFullError: the connection is down, too much waits for it already, and that is not to
+                be waited for.
         """
         if self.closed:
             await trio.lowlevel.checkpoint()

@@ -1,9 +1,11 @@
 """What a client can raise, as one tree; serving-side errors are none of its business.
 
 DuplexClientError
-├── DuplexConnectionError        the transport: not reachable, refused, lost, silent
+├── DuplexConnectionError        the transport: not reachable, refused, lost and not resumed, silent
 ├── DuplexProtocolError          the server said `error`, or something that is no event
 ├── DuplexSessionClosedError     the session is over, or ended before what was asked for arrived
+│   └── DuplexSessionReplacedError   another connection has taken the session over
+├── DuplexBufferFullError        too much waits for a connection that is down
 └── DuplexLagError               a subscriber did not read its bounded queue in time
 """
 
@@ -18,18 +20,38 @@ class DuplexClientError(Exception):
 
 
 class DuplexConnectionError(DuplexClientError):
-    """The connection could not be made or was lost.
+    """The connection could not be made, or was lost and the session with it.
 
     Args:
-        message: for people.
+        message: for people: what happened and, for a session that could not be resumed, how long that was
+        tried.
         status: HTTP status of a refused upgrade (401, 503, ...), if that was the reason.
         close_code: WebSocket close code of a connection that the other side ended, if there was one.
+        close_reason: what it said with that.
+        code: why the server does not resume the session (`session_resume_expired`, `journal_gap`, ...), if it
+            said so.
+        attempts: how often it was tried to resume the session.
+        tried_s: how long.
     """
 
-    def __init__(self, message: str, *, status: int | None = None, close_code: int | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        close_code: int | None = None,
+        close_reason: str | None = None,
+        code: str | None = None,
+        attempts: int = 0,
+        tried_s: float = 0.0,
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.close_code = close_code
+        self.close_reason = close_reason
+        self.code = code
+        self.attempts = attempts
+        self.tried_s = tried_s
 
 
 class DuplexProtocolError(DuplexClientError):
@@ -67,6 +89,25 @@ class DuplexSessionClosedError(DuplexClientError):
     def __init__(self, reason: str) -> None:
         super().__init__(f"the session is closed ({reason})")
         self.reason = reason
+
+
+class DuplexSessionReplacedError(DuplexSessionClosedError):
+    """Another connection has taken the session over; it goes on there."""
+
+    def __init__(self) -> None:
+        super().__init__("session_replaced")
+
+
+class DuplexBufferFullError(DuplexClientError):
+    """The connection is down and no more commands are kept; this one was not taken.
+
+    Args:
+        limit: bytes of commands that are kept.
+    """
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the connection is down, and the {limit} bytes of commands that are kept are full")
+        self.limit = limit
 
 
 class DuplexLagError(DuplexClientError):

@@ -114,6 +114,33 @@ class SessionUpdated(SessionEvent):
     """`session.updated`: the settings in force."""
 
 
+class SessionResumed(SessionEvent):
+    """`session.resumed`: the session goes on over another connection; what was missed follows."""
+
+    @property
+    def resume_token(self) -> str | None:
+        """The secret for the next time."""
+        return self._string("resume_token")
+
+
+class ConnectionLost(ServerEvent):
+    """`connection.lost`, made by the client: the connection broke, and another one is being made."""
+
+    @property
+    def message(self) -> str:
+        """What happened."""
+        return self._string("message") or ""
+
+
+class ConnectionResumed(ServerEvent):
+    """`connection.resumed`, made by the client: the session has a connection again."""
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt it was, from 1."""
+        return int(self._number("attempt") or 0)
+
+
 class SessionClosed(ServerEvent):
     """`session.closed`: the last event of a session that was ended on purpose."""
 
@@ -276,6 +303,9 @@ class ErrorEvent(ServerEvent):
 _CLASSES: Mapping[str, type[ServerEvent]] = {
     "session.created": SessionCreated,
     "session.updated": SessionUpdated,
+    "session.resumed": SessionResumed,
+    "connection.lost": ConnectionLost,
+    "connection.resumed": ConnectionResumed,
     "session.closed": SessionClosed,
     "session.expired": SessionExpired,
     "input_audio_buffer.speech_started": SpeechStarted,

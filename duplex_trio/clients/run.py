@@ -2,11 +2,11 @@
 
 ```
 client                       run_client    the body of `async with DuplexClient(...)`
-├─ socket                    run_socket    one connection: trio-websocket's reader
-├─ reader                    websocket     messages to `DuplexClientBase.dispatch`
-├─ writer                    websocket     whole messages, one at a time, whoever is cancelled
-├─ heartbeat                 websocket
-└─ acknowledger              websocket
+└─ session                   run_session   one connection after another
+   ├─ (trio-websocket's)                   frames ├─ reader                 websocket     messages to
+   `DuplexClientBase.dispatch`; its end is the connection's ├─ writer                 websocket     whole
+   messages, one at a time, whoever is cancelled ├─ heartbeat              websocket     ends the connection
+   when nothing comes back └─ acknowledger           websocket
 ```
 
 A body that raises gets its own exception back, not a group of one. The tasks themselves raise nothing on
@@ -15,8 +15,9 @@ purpose: how a session ends is told to its subscribers.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -27,13 +28,13 @@ from duplex_trio.clients.transport import (
     FRAME_BYTES_MAX,
     RECEIVE_BYTES,
     Address,
-    Connect,
     OpeningStream,
     connection_error,
 )
 
 if TYPE_CHECKING:
     from duplex_trio.clients.base import DuplexClientBase
+    from duplex_trio.clients.websocket import DuplexClient
 
 GOODBYE_TIMEOUT_S = 1.0
 """How long leaving may take when nobody waits for it: a body that raised or was cancelled."""
@@ -74,24 +75,48 @@ async def _open(client: DuplexClientBase, nursery: trio.Nursery) -> None:
         raise DuplexConnectionError(f"the session was not open within {client.handshake_timeout_s:g} s")
 
 
-async def run_socket(
-    url: str,
-    headers: Sequence[tuple[bytes, bytes]],
-    connect: Connect,
-    *,
-    task_status: trio.TaskStatus[trio_websocket.WebSocketConnection] = trio.TASK_STATUS_IGNORED,
+async def run_session(
+    client: DuplexClient, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """Carry one WebSocket until it is closed; `task_status.started` gives it after the handshake.
+    """Carry a session over one connection after another until it is over.
+
+    Raises:
+        DuplexConnectionError: the first connection could not be made.
+    """
+    error = await _run_connection(client, task_status)
+    while client.lose(error):
+        await client.pause()
+        with client.attempt_scope() as patience:
+            try:
+                error = await _run_connection(client)
+            except DuplexConnectionError as failed:
+                error = failed
+        if patience.cancelled_caught:
+            error = DuplexConnectionError(
+                f"the session was not there within {client.reconnect.attempt_timeout_s:g} s"
+            )
+
+
+async def _run_connection(
+    client: DuplexClient, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> DuplexConnectionError:
+    """Carry one WebSocket until it ends, and return why it did; `task_status.started` says that it is open.
 
     Raises:
         DuplexConnectionError: it could not be opened.
     """
-    address = Address.of(url)
+    address = Address.of(client.url)
     try:
-        stream = await connect(address.host, address.port, address.tls)
+        stream = await client.connect(address.host, address.port, address.tls)
     except OSError as error:
-        raise connection_error(url, error) from error
+        raise connection_error(client.url, error) from error
     opening = OpeningStream(stream)
+    ends: list[DuplexConnectionError] = []
+
+    async def until_lost(watch: Callable[[], Awaitable[DuplexConnectionError]]) -> None:
+        ends.append(await watch())
+        nursery.cancel_scope.cancel()
+
     try:
         async with trio.open_nursery() as nursery:
             socket = await trio_websocket.wrap_client_stream(
@@ -99,13 +124,19 @@ async def run_socket(
                 opening,
                 address.host_header,
                 address.resource,
-                extra_headers=list(headers),
+                extra_headers=client.headers,
                 max_message_size=FRAME_BYTES_MAX,
                 receive_buffer_size=RECEIVE_BYTES,
             )
             opening.done = True
-            task_status.started(socket)
+            client.attach(socket)
+            nursery.start_soon(until_lost, partial(client.read, socket), name="reader")
+            nursery.start_soon(client.write, socket, name="writer")
+            nursery.start_soon(until_lost, client.beat, name="heartbeat")
+            nursery.start_soon(client.acknowledge, name="acknowledger")
+            task_status.started()
     except BaseExceptionGroup as group:
-        raise connection_error(url, group) from None
+        raise connection_error(client.url, group) from None
     finally:
         await trio.aclose_forcefully(stream)
+    return ends[0]

@@ -1,12 +1,12 @@
 """Who may come back to which session: resume tokens, and the checks before a socket becomes a session's.
 
-A token is shown once, in `session.created` or `session.resumed`; only its hash is kept. Each resume makes a new
-one, and the old one is dead, but for one case: the answer with the new token may be lost on its way, and then
-its client has nothing but the one it presented. So that one opens the session again until something is heard
-from the new socket, which a client uses only once it has the answer. It does so even while the server takes that
-socket for a healthy one: a connection that swallows everything looks like that for a long time. It gives nobody
-more than the token gave already when it was presented. A client that numbers its attempts is protected from one
-of its own that the network delivers late.
+A token is shown once, in `session.created` or `session.resumed`; only its hash is kept. Each resume makes a
+new one, and the old one is dead, but for one case: the answer with the new token may be lost on its way, and
+then its client has nothing but the one it presented. So that one opens the session again until something is
+heard from the new socket, which a client uses only once it has the answer. It does so even while the server
+takes that socket for a healthy one: a connection that swallows everything looks like that for a long time. It
+gives nobody more than the token gave already when it was presented. A client that numbers its attempts is
+protected from one of its own that the network delivers late.
 
 The session itself is the engine's. What is remembered of one that has ended is enough to tell its client so.
 """
@@ -44,8 +44,8 @@ def _hashed(token: str) -> bytes:
 
 @define(eq=False)
 class _Record:
-    """What is known of one session's attachments. `recovery` is the token that was presented last, as long as it is
-    good, and `attempt` what its client called that request."""
+    """What is known of one session's attachments. `recovery` is the token that was presented last, as long as
+    it is good, and `attempt` what its client called that request."""
 
     token: bytes = field(repr=False)
     attachment_generation: int
@@ -79,8 +79,8 @@ class DuplexSessionAttachmentRegistry:
     def resume(self, request: SessionResume, attachment: SocketAttachment) -> DuplexSessionHandle:
         """Make a socket a session's, in place of the one it has or had.
 
-        The session and whoever has it are untouched unless this succeeds. An unknown session and a wrong token
-        are answered alike, so that an id tells a stranger nothing.
+        The session and whoever has it are untouched unless this succeeds. An unknown session and a wrong
+        token are answered alike, so that an id tells a stranger nothing.
 
         Raises:
             RealtimeError: `unsupported_session_resume`, `invalid_resume_token`, `session_resume_expired`,

@@ -60,13 +60,27 @@ class WirePeer:
         """Send one frame as it is."""
         await self._socket.send_message(frame)
 
-    async def open_session(self, session: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    async def open_session(
+        self, session: Mapping[str, Any] | None = None, *, token: str | None = None
+    ) -> dict[str, Any]:
         """Answer the client's first command with `session.created` and `session.updated`; return that
-        command."""
+        command. With a `token` the session can be resumed."""
         command = await self.receive("session.update")
         body = {"id": "duplex-1", **(session or {})}
-        await self.send("session.created", session=body)
+        await self.send("session.created", session=body, **({} if token is None else {"resume_token": token}))
         await self.send("session.updated", session=body, server_event_seq=1)
+        return command
+
+    async def resume_session(self, count: int) -> dict[str, Any]:
+        """Answer the client's `session.resume`, saying that `count` of its commands had arrived; return it."""
+        command = await self.receive("session.resume")
+        await self.send(
+            "session.resumed",
+            session_id="duplex-1",
+            session={"id": "duplex-1"},
+            resume_token=f"{command['resume_token']}, renewed",
+            client_event_count=count,
+        )
         return command
 
     async def close_session(self) -> None:

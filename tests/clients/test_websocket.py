@@ -283,7 +283,7 @@ async def test_session_expired_raises(nursery: trio.Nursery, autojump_clock: Moc
     [
         (WirePeer.hang_up, "1006"),
         (lambda peer: peer.close(1011, "oops"), "1011 oops"),
-        (lambda peer: peer.close(1000, "session_replaced"), "1000 session_replaced"),
+        (lambda peer: peer.close(1000, "idle_timeout"), "1000 idle_timeout"),
     ],
 )
 async def test_a_lost_connection_raises(

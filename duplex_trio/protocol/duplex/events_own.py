@@ -20,10 +20,10 @@ from duplex_trio.protocol.realtime.event_base import (
 class SessionResumed(RealtimeEvent):
     """This socket owns the session now; missed events follow. The token is new and secret.
 
-    `client_event_count` is how many messages of its client the session has taken over all connections, refused
-    ones too, without those that are about a connection (`session.resume`, `session.event_ack`,
-    `session.heartbeat`) and the `session.update` that opened it; `last_client_event_id` is the `event_id` of the
-    last of them. What the client sent beyond that was lost with the old connection.
+    `client_event_count` is how many messages of its client the session has taken over all connections,
+    refused ones too, without those that are about a connection (`session.resume`, `session.event_ack`,
+    `session.heartbeat`) and the `session.update` that opened it; `last_client_event_id` is the `event_id` of
+    the last of them. What the client sent beyond that was lost with the old connection.
     """
 
     type: ClassVar[str] = "session.resumed"
@@ -91,8 +91,8 @@ class SessionExpired(RealtimeEvent):
 class SessionHeartbeatAck(RealtimeEvent):
     """The heartbeat arrived and the lease was refreshed.
 
-    `client_event_count` is that of `session.resumed`: so many messages need not be sent again, whatever becomes of
-    the connection.
+    `client_event_count` is that of `session.resumed`: so many messages need not be sent again, whatever
+    becomes of the connection.
     """
 
     type: ClassVar[str] = "session.heartbeat_ack"
