@@ -53,16 +53,16 @@ def frame(first_byte: int, payload: bytes, *, mask: bytes | None = MASK) -> byte
 
 
 def upgrade_request(target: str, headers: dict[str, str] | None = None) -> bytes:
-    """Build the request that asks for a WebSocket."""
-    lines = [
-        f"GET {target} HTTP/1.1",
-        "Host: 127.0.0.1",
-        "Connection: Upgrade",
-        "Upgrade: websocket",
-        "Sec-WebSocket-Version: 13",
-        f"Sec-WebSocket-Key: {base64.b64encode(os.urandom(16)).decode()}",
-        *(f"{name}: {value}" for name, value in (headers or {}).items()),
-    ]
+    """Build the request that asks for a WebSocket; `headers` are more of them, or stand for those it has."""
+    fields = {
+        "Host": "127.0.0.1",
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": base64.b64encode(os.urandom(16)).decode(),
+        **(headers or {}),
+    }
+    lines = [f"GET {target} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 

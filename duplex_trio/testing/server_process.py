@@ -20,9 +20,10 @@ LINES_SHOWN_MAX = 60
 
 @frozen
 class ServedPort:
-    """Where a server is."""
+    """Where a server is, and its process."""
 
     port: int
+    pid: int
 
     @property
     def http_base(self) -> str:
@@ -65,7 +66,7 @@ def server_process(*arguments: str, start_timeout_s: float) -> Iterator[ServedPo
     reader.start()
     seen: list[str] = []
     try:
-        yield ServedPort(_port(lines, seen, start_timeout_s))
+        yield ServedPort(_port(lines, seen, start_timeout_s), process.pid)
     finally:
         process.send_signal(signal.SIGTERM)
         try:

@@ -1,0 +1,66 @@
+"""The command line of the fuzzers: `python -m duplex_trio.testing.fuzz structure|websocket|http`."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import secrets
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import structlog
+import trio
+
+from duplex_trio.testing.fuzz.wire.run import STREAMS, Storm
+from duplex_trio.testing.server_process import server_process
+
+START_TIMEOUT_S = 120.0
+DEPLOYMENT = "base_config: scripted\nduplex_session: {max_sessions: 100, disconnect_grace_s: 0.2}\n"
+"""Sessions that were left give their places back soon."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Fuzz as the arguments say; 0 if nothing broke, else what broke is raised."""
+    parser = argparse.ArgumentParser(prog="python -m duplex_trio.testing.fuzz", description=__doc__)
+    parser.add_argument("what", choices=["structure", *STREAMS], help="what is fuzzed")
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long (default: %(default)s)")
+    parser.add_argument("--seed", type=int, help="begin with this one; without, any")
+    parser.add_argument(
+        "serve_arguments", nargs="*", metavar="-- ARGUMENT", help="more arguments of `duplex-trio serve`"
+    )
+    args = parser.parse_args(argv)
+    seed = secrets.randbelow(1 << 31) if args.seed is None else args.seed
+    print(f"seed {seed}", flush=True)
+    if args.what == "structure":
+        tried = _fuzz_structure(args.seconds, seed)
+        print(f"{tried} programs: nothing broke")
+        return 0
+    with _server(args.serve_arguments) as (port, pid):
+        storm = Storm(port, pid, STREAMS[args.what], seed)
+        trio.run(partial(storm.throw, sys.maxsize, seconds=args.seconds))
+    print(f"{storm.thrown} connections: nothing broke; answered: {dict(sorted(storm.answers.items()))}")
+    return 0
+
+
+def _fuzz_structure(seconds: float, seed: int) -> int:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    from duplex_trio.testing.fuzz.structure import try_for  # needs hypothesis
+
+    return try_for(seconds, seed, tell=lambda line: print(line, flush=True))
+
+
+@contextmanager
+def _server(arguments: Sequence[str]) -> Iterator[tuple[int, int]]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "fuzz.yaml"
+        path.write_text(DEPLOYMENT)
+        with server_process("--deploy", str(path), *arguments, start_timeout_s=START_TIMEOUT_S) as server:
+            yield server.port, server.pid
+
+
+if __name__ == "__main__":
+    sys.exit(main())
