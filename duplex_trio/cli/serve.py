@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import urlsplit
 
 import structlog
@@ -24,14 +24,22 @@ from duplex_trio.plugin.checks import PluginError
 from duplex_trio.serving.address import AddressUnavailableError, ServerAddress
 from duplex_trio.serving.auth import is_loopback
 from duplex_trio.serving.guards import GuardsUnavailableError
-from duplex_trio.serving.options import ServeOptions
+from duplex_trio.serving.options import ServeOptions, Transport
+from duplex_trio.serving.port import TlsUnavailableError
 from duplex_trio.serving.run import run_server
 from duplex_trio.stages.run import StageLoadError
 
 log = structlog.get_logger("duplex_trio.serve")
 
 API_KEY_VARIABLE = "DUPLEX_TRIO_API_KEY"
-_EXPLAINED = (AddressUnavailableError, GuardsUnavailableError, PluginError, StageLoadError, WarmUpError)
+_EXPLAINED = (
+    AddressUnavailableError,
+    GuardsUnavailableError,
+    PluginError,
+    StageLoadError,
+    TlsUnavailableError,
+    WarmUpError,
+)
 
 
 def add_parser(subparsers: Any) -> None:
@@ -73,6 +81,16 @@ def add_parser(subparsers: Any) -> None:
         default=10.0,
         help="how long sessions get to end after a signal (default: %(default)s)",
     )
+    parser.add_argument(
+        "--ws",
+        choices=get_args(Transport),
+        default="native",
+        help="what carries WebSockets: our own reader and writer, or the HTTP server's (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--certfile", metavar="FILE", help="PEM certificate chain; with it HTTPS and WSS only"
+    )
+    parser.add_argument("--keyfile", metavar="FILE", help="PEM private key of the certificate, not encrypted")
     parser.add_argument("--log-level", choices=LEVELS, default="info", help="default: %(default)s")
     parser.add_argument("--log-json", action="store_true", help="write the log as JSON")
     parser.add_argument("--log-transcripts", action="store_true", help="write what people say into the log")
@@ -103,6 +121,8 @@ def run(args: argparse.Namespace) -> int:
     configure_logging(args.log_level, as_json=args.log_json)
     models = {"llm": args.llm, "asr": args.asr, "tts": args.tts}
     deploy = read_deploy(args.deploy, models=models, max_sessions=args.max_sessions)
+    if (args.certfile is None) != (args.keyfile is None):
+        raise CommandError("--certfile and --keyfile come together")
     options = serve_options(args, deploy)
     if not is_loopback(options.host) and not options.api_keys:
         log.warning(
@@ -131,6 +151,9 @@ def serve_options(args: argparse.Namespace, deploy: DeployConfig) -> ServeOption
     return ServeOptions(
         host=args.host,
         port=args.port,
+        ws=args.ws,
+        certfile=args.certfile,
+        keyfile=args.keyfile,
         api_keys=tuple(dict.fromkeys([*args.api_key, *from_environment])),
         allowed_origins=tuple(args.allow_origin),
         drain_timeout_s=args.drain_timeout,

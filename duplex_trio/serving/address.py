@@ -19,16 +19,17 @@ class ServerAddress:
 
     host: str
     port: int
+    tls: bool = False
 
     @property
     def http_url(self) -> str:
         """Base of the HTTP routes, without a slash at its end."""
-        return f"http://{self._authority}"
+        return f"{'https' if self.tls else 'http'}://{self._authority}"
 
     @property
     def ws_url(self) -> str:
         """The realtime WebSocket."""
-        return f"ws://{self._authority}/v1/realtime"
+        return f"{'wss' if self.tls else 'ws'}://{self._authority}/v1/realtime"
 
     @property
     def _authority(self) -> str:

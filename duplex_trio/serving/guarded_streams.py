@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import trio
 from hypercorn.config import Config
-from hypercorn.protocol.events import Body, Data, Event, Request, StreamClosed
+from hypercorn.protocol.events import Body, Data, EndBody, Event, Request, Response, StreamClosed
 from hypercorn.protocol.http_stream import HTTPStream
 from hypercorn.protocol.ws_stream import ASGIWebsocketState, WSStream
 from hypercorn.typing import AppWrapper, TaskGroup
@@ -26,6 +26,8 @@ from wsproto.events import BytesMessage, CloseConnection, Ping, TextMessage
 from wsproto.frame_protocol import CloseReason
 
 from duplex_trio.serving.http_config import ServerConfig
+from duplex_trio.serving.routes import Response as HttpResponse
+from duplex_trio.serving.upgrade import check_upgrade, early_data
 
 Put = Callable[[Any], Awaitable[None]]
 
@@ -89,6 +91,7 @@ class GuardedWSStream(WSStream):
         self._failed = False
         self._lingering = False
         self._heard_at = trio.current_time()
+        self._busy = False  # nothing is heard while the application is slow to take what came
         self._ping_scope = trio.CancelScope()
 
     async def handle(self, event: Event) -> None:
@@ -96,18 +99,24 @@ class GuardedWSStream(WSStream):
         if self.closed:
             return
         if isinstance(event, Request):
+            refusal = check_upgrade(event.headers) if event.http_version == "1.1" else None
+            if refusal is not None:
+                await self._refuse(refusal)
+                return
             await super().handle(event)
             if self.app_put is None:  # refused with 400; hypercorn would leave the connection open
                 await self.send(StreamClosed(stream_id=self.stream_id))
             else:
                 self.app_put = _guarded_put(self.app_put, self.task_group)
         elif isinstance(event, Body | Data):
+            self._busy = True
             self._heard_at = trio.current_time()
             if not self.handshake.accepted:
                 await self._refuse_early_data()
             elif not self._failed and self.connection.state is not ConnectionState.CLOSED:
                 self.connection.receive_data(event.data)
                 await self._handle_events()
+            self._busy, self._heard_at = False, trio.current_time()
         elif isinstance(event, StreamClosed):
             self.closed = True
             self._ping_scope.cancel()
@@ -123,17 +132,29 @@ class GuardedWSStream(WSStream):
         else:
             await super().app_send(message)
 
+    async def _refuse(self, response: HttpResponse) -> None:
+        """Answer a faulty handshake, before any application is asked."""
+        self.closed = True
+        length = (b"content-length", str(len(response.body)).encode())
+        headers = [*response.headers, length, (b"connection", b"close")]
+        await self.send(Response(self.stream_id, headers=headers, status_code=response.status))
+        await self.send(Body(self.stream_id, response.body))
+        await self.send(EndBody(self.stream_id))
+        await self.send(StreamClosed(self.stream_id))
+
     async def _tell_gone(self) -> None:
         if self.app_put is not None:
             await self.app_put({"type": "websocket.disconnect", "code": self._close_code})
 
     async def _refuse_early_data(self) -> None:
         """Drop a peer that talks before it was answered (RFC 6455 4.1), and only that peer."""
+        refuse = self.state is ASGIWebsocketState.HANDSHAKE
         self.closed = True  # first: an accept that is under way must not follow the refusal
         await self._tell_gone()
-        if self.state is ASGIWebsocketState.HANDSHAKE:
-            await self._send_error_response(400)
-        await self.send(StreamClosed(stream_id=self.stream_id))
+        if refuse:
+            await self._refuse(early_data())
+        else:
+            await self.send(StreamClosed(stream_id=self.stream_id))
 
     async def _accept(self, message: Any) -> None:
         self.handshake.extensions = None
@@ -212,7 +233,8 @@ class GuardedWSStream(WSStream):
         with self._ping_scope:
             while not self.closed:
                 await trio.sleep(interval)
-                if trio.current_time() - self._heard_at > interval * self.config.pings_unanswered_max:
+                silent_s = trio.current_time() - self._heard_at
+                if not self._busy and silent_s > interval * self.config.pings_unanswered_max:
                     await self._fail(CloseReason.INTERNAL_ERROR, "keepalive ping timeout")
                     return
                 await self._send_wsproto_event(Ping())

@@ -1,8 +1,8 @@
-"""Protections that hypercorn 0.18 needs before it may face a network, put in place by one call.
+"""Protections that hypercorn 0.18 needs before it may face a network.
 
-Owns the replacement of hypercorn's connection and stream classes by ours, for servers that run with
-`ServerConfig`, and the guarded TCP connection: a fault stays inside its connection, and a write can be
-cancelled and ends in time. The stream classes are `guarded_streams`.
+Owns the replacement of hypercorn's classes by ours, for servers that run with `ServerConfig`, and the guarded
+TCP connection: a fault stays inside its connection, and a write can be cancelled and ends in time. The stream
+classes are `guarded_streams`; who gets the connection is `listener`'s.
 
 The names replaced are internal to hypercorn, which is why it is pinned; `install_guards` refuses to run
 when one of them is missing.
@@ -84,52 +84,65 @@ def _choosing(stock: type[Any], guarded: type[Any]) -> Callable[..., Any]:
     return make
 
 
-_REPLACED: tuple[tuple[str, str, type[Any], type[Any]], ...] = (
-    ("hypercorn.trio.run", "TCPServer", TCPServer, GuardedTCPServer),
-    ("hypercorn.protocol.h11", "WSStream", WSStream, GuardedWSStream),
-    ("hypercorn.protocol.h11", "HTTPStream", HTTPStream, GuardedHTTPStream),
-    ("hypercorn.protocol.h2", "WSStream", WSStream, GuardedWSStream),
-    ("hypercorn.protocol.h2", "HTTPStream", HTTPStream, GuardedHTTPStream),
-)
-
-_NEEDED: tuple[tuple[type[Any], tuple[str, ...]], ...] = (
-    (TCPServer, ("run", "protocol_send")),
-    (HTTPStream, ("handle", "app_send")),
-    (
-        WSStream,
+_STREAMS: tuple[tuple[str, str, type[Any], type[Any], tuple[str, ...]], ...] = tuple(
+    (module, stock.__name__, stock, guarded, needed)
+    for module in ("hypercorn.protocol.h11", "hypercorn.protocol.h2")
+    for stock, guarded, needed in (
+        (HTTPStream, GuardedHTTPStream, ("handle", "app_send")),
         (
-            "handle",
-            "app_send",
-            "_accept",
-            "_handle_events",
-            "_send_pings",
-            "_send_wsproto_event",
-            "_send_error_response",
+            WSStream,
+            GuardedWSStream,
+            (
+                "handle",
+                "app_send",
+                "_accept",
+                "_handle_events",
+                "_send_pings",
+                "_send_wsproto_event",
+                "_send_error_response",
+            ),
         ),
-    ),
+    )
 )
 
 
 def install_guards() -> None:
-    """Replace hypercorn's connection and stream classes for servers that run with `ServerConfig`.
+    """Replace hypercorn's stream classes for servers that run with `ServerConfig`.
 
-    May be called any number of times.
+    May be called any number of times. The class for a TCP connection is `listener`'s to replace.
 
     Raises:
         GuardsUnavailableError: hypercorn is not the version this was written for.
     """
-    for cls, methods in _NEEDED:
-        for method in methods:
-            if not callable(getattr(cls, method, None)):
-                raise _unavailable(f"{cls.__name__}.{method}")
-    for module_name, name, stock, guarded in _REPLACED:
-        module = importlib.import_module(module_name)
-        present = getattr(module, name, None)
-        if getattr(present, "guards", None) is stock:
-            continue
-        if present is not stock:
-            raise _unavailable(f"{module_name}.{name}")
-        setattr(module, name, _choosing(stock, guarded))
+    for replacement in _STREAMS:
+        replace(*replacement)
+
+
+def replace(
+    module_name: str, name: str, stock: type[Any], guarded: type[Any], needed: tuple[str, ...]
+) -> None:
+    """Replace a class in a module of hypercorn, for servers that run with `ServerConfig`, unless it is already.
+
+    Args:
+        module_name: where it is looked up.
+        name: its name there.
+        stock: what must be there.
+        guarded: takes its place.
+        needed: methods of `stock` that `guarded` relies on.
+
+    Raises:
+        GuardsUnavailableError: something else is there, or a method is missing.
+    """
+    for method in needed:
+        if not callable(getattr(stock, method, None)):
+            raise _unavailable(f"{stock.__name__}.{method}")
+    module = importlib.import_module(module_name)
+    present = getattr(module, name, None)
+    if getattr(present, "guards", None) is stock:
+        return
+    if present is not stock:
+        raise _unavailable(f"{module_name}.{name}")
+    setattr(module, name, _choosing(stock, guarded))
 
 
 def _unavailable(what: str) -> GuardsUnavailableError:

@@ -7,10 +7,14 @@ the same process keeps its own behaviour.
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 from hypercorn.config import Config
 
 from duplex_trio.protocol.duplex import MAX_MESSAGE_BYTES
+
+if TYPE_CHECKING:
+    from duplex_trio.serving.listener import NativeDoor
 
 FRAME_LIMIT_BYTES = MAX_MESSAGE_BYTES + 1024 * 1024
 """A larger message ends the connection with 1009; one in between is answered with `event_too_large`."""
@@ -31,6 +35,10 @@ class ServerConfig(Config):
     websocket_max_message_size = FRAME_LIMIT_BYTES
     websocket_ping_interval = 20.0
 
+    native: bool = False
+    """Whether connections can be met before hypercorn does."""
+    door: NativeDoor | None = None
+    """Meets them; without one, all WebSockets are the ASGI application's."""
     send_timeout_s: float = 20.0
     """A write that makes no end for so long means that the peer does not read: the connection is dropped."""
     pings_unanswered_max: int = 2

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 from attrs import field, frozen, validators
+
+Transport = Literal["native", "asgi"]
+"""What carries WebSockets: our own reader and writer, or the HTTP server's."""
 
 
 @frozen(kw_only=True)
@@ -12,6 +17,9 @@ class ServeOptions:
     Attributes:
         host: address or name to listen on.
         port: 0 takes any free port.
+        ws: what carries WebSockets over HTTP/1.1; those over HTTP/2 are always the HTTP server's.
+        certfile: with `keyfile`, PEM files: HTTPS and WSS only.
+        keyfile: the private key of the certificate.
         api_keys: keys that are let in; none lets everybody in.
         allowed_origins: origins that browsers may come from; see `AccessPolicy`.
         drain_timeout_s: how long live sessions get after the first signal.
@@ -25,6 +33,9 @@ class ServeOptions:
 
     host: str = "127.0.0.1"
     port: int = field(default=8765, validator=[validators.ge(0), validators.le(65535)])
+    ws: Transport = field(default="native", validator=validators.in_(get_args(Transport)))
+    certfile: str | None = None
+    keyfile: str | None = None
     api_keys: tuple[str, ...] = field(default=(), repr=False)
     allowed_origins: tuple[str, ...] = ()
     drain_timeout_s: float = field(default=10.0, validator=validators.ge(0))
@@ -34,3 +45,13 @@ class ServeOptions:
     log_transcripts: bool = False
     handle_signals: bool = False
     tune_process: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse half a certificate."""
+        if (self.certfile is None) != (self.keyfile is None):
+            raise ValueError("certfile and keyfile come together")
+
+    @property
+    def tls(self) -> bool:
+        """Whether the server speaks TLS."""
+        return self.certfile is not None

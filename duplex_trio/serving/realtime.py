@@ -94,7 +94,8 @@ class RealtimeConnection:
                 if handle.generation == self._generation:
                     self._confirm(handle)
                     self._take(handle, text)
-                await handle.ready()
+                if handle.crowded:
+                    await handle.ready()
         except ChannelClosedError as closed:
             self._lose(closed.code)
 

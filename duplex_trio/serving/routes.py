@@ -63,6 +63,11 @@ def refusal_response(refusal: Refusal) -> Response:
     return Response(refusal.status, body, (JSON, *authenticate))
 
 
+def server_error(message: str) -> Response:
+    """Answer a request that failed through no fault of its client."""
+    return Response(500, orjson.dumps(error_body("server_error", "internal_error", message)))
+
+
 def respond_to(deployment: Deployment, method: str, path: str) -> Response:
     """Answer a request whose body does not matter."""
     if path in (REALTIME_PATH, DUPLEX_PATH) and method == "GET":

@@ -4,7 +4,8 @@
     |- engine            loads the stages, warms up, holds the sessions; ends last
     |- signals           first: drain; second: close every session now; third: cancel everything
     `- hypercorn         opened when the engine is warm, closed when the sessions have drained
-       `- connection xN  run_connection: reader, and the watches over the session's end and a silent client
+       `- connection xN  native: run_native: pings, what a write left over, and in it
+          `- session     run_connection: reader, and the watches over the session's end and a silent client
 
 Sessions do not live below their connections but in the engine: a session may outlive its socket.
 """
@@ -30,10 +31,14 @@ from duplex_trio.serving.address import ServerAddress, bind
 from duplex_trio.serving.app import RealtimeApp
 from duplex_trio.serving.attachments import DuplexSessionAttachmentRegistry
 from duplex_trio.serving.auth import AccessPolicy
+from duplex_trio.serving.channel import UpgradeRequest
 from duplex_trio.serving.endpoint import RealtimeEndpoint
-from duplex_trio.serving.guards import install_guards
 from duplex_trio.serving.http_config import ServerConfig
+from duplex_trio.serving.listener import Serve
+from duplex_trio.serving.native.channel import ChannelLimits, NativeChannel
+from duplex_trio.serving.native.pipes import Pipe
 from duplex_trio.serving.options import ServeOptions
+from duplex_trio.serving.port import open_door, prepare_port
 from duplex_trio.serving.realtime import RealtimeConnection
 from duplex_trio.serving.routes import Deployment
 
@@ -69,6 +74,15 @@ async def run_connection(connection: RealtimeConnection, handle: DuplexSessionHa
             nursery.cancel_scope.cancel()
     finally:
         connection.leave(handle)
+
+
+async def run_native(limits: ChannelLimits, pipe: Pipe, request: UpgradeRequest, serve: Serve) -> None:
+    """Run a WebSocket of our own until it has ended."""
+    async with trio.open_nursery() as nursery:
+        channel = NativeChannel(pipe, request, limits, partial(nursery.start_soon, name="socket-flush"))
+        nursery.start_soon(channel.keep_alive, name="socket-pings")
+        await channel.run(serve)
+        nursery.cancel_scope.cancel()
 
 
 def make_app(omni: DuplexOmni, options: ServeOptions) -> RealtimeApp:
@@ -107,8 +121,9 @@ async def run_server(
     Raises:
         AddressUnavailableError: found before any model is loaded.
         GuardsUnavailableError: the installed hypercorn is not the one this was written for.
+        TlsUnavailableError: the certificate and its key are no such thing.
     """
-    install_guards()
+    config = prepare_port(options)
     signals = (
         trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) if options.handle_signals else nullcontext()
     )
@@ -122,29 +137,30 @@ async def run_server(
             if options.tune_process:
                 tune_process()
             stopping.ready = True
-            await _serve_http(omni, options, listener, stopping, task_status)
+            await _serve_http(omni, options, config, listener, stopping, task_status)
             engine_nursery.cancel_scope.cancel()
 
 
 async def _serve_http(
     omni: DuplexOmni,
     options: ServeOptions,
+    config: ServerConfig,
     listener: socket.socket,
     stopping: _Stopping,
     task_status: trio.TaskStatus[ServerAddress],
 ) -> None:
     drained = trio.Event()
-    config = ServerConfig()
     host, port = options.host, listener.getsockname()[1]
     # hypercorn takes the socket over by its number, and closes it.
     config.bind = [f"fd://{listener.detach()}"]
     app = make_app(omni, options)
+    door = open_door(config, options, app.realtime.serve, run_native)
     async with trio.open_nursery() as nursery:
         serve = partial(
             hypercorn.trio.serve, cast(Any, app), config, mode="asgi", shutdown_trigger=drained.wait
         )
         await nursery.start(serve, name="hypercorn")
-        task_status.started(ServerAddress(host, port))
+        task_status.started(ServerAddress(host, port, options.tls))
         await stopping.asked.wait()
         app.deployment.draining = True
         log.info("server.draining", timeout_s=options.drain_timeout_s)
@@ -152,6 +168,8 @@ async def _serve_http(
             await omni.drain(options.drain_timeout_s)
         await omni.drain(0.0)
         drained.set()
+        if door is not None:
+            door.stop_waiting()
     log.info("server.stopped")
 
 

@@ -61,16 +61,20 @@ class DuplexSessionHandle:
 
     # ------------------------------------------------------------------ commands
 
+    @property
+    def crowded(self) -> bool:
+        """Whether so many commands wait to be taken up that `ready` would wait."""
+        return self._core.crowded and not self._core.closing
+
     async def ready(self) -> None:
         """Wait until commands are taken up as fast as they come. Always a checkpoint.
 
         A reader that waits here before it reads on slows down a client that sends faster than the session
         answers; without it such a client has commands refused with `input_backpressure`.
         """
-        core = self._core
         await trio.lowlevel.checkpoint()
-        while core.crowded and not core.closing:
-            await core.progressed.park()
+        while self.crowded:
+            await self._core.progressed.park()
 
     def submit(self, command: DuplexCommand) -> None:
         """Take a command. Never blocks and never raises: a refusal reaches the client as an `error` event."""

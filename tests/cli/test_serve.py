@@ -34,6 +34,20 @@ def test_the_defaults_listen_on_this_machine_alone(monkeypatch: pytest.MonkeyPat
     assert default.api_keys == default.allowed_origins == ()
     assert (default.drain_timeout_s, default.handle_signals, default.tune_process) == (10.0, True, True)
     assert (default.model_name, default.max_model_len, default.log_transcripts) == (None, 2048, False)
+    assert (default.ws, default.certfile, default.keyfile, default.tls) == ("native", None, None, False)
+
+
+def test_the_websocket_path_and_tls_are_chosen() -> None:
+    chosen = options("--ws", "asgi", "--certfile", "c.pem", "--keyfile", "k.pem")
+    assert (chosen.ws, chosen.certfile, chosen.keyfile, chosen.tls) == ("asgi", "c.pem", "k.pem", True)
+
+
+@pytest.mark.parametrize("half", ["--certfile", "--keyfile"])
+def test_half_a_certificate_is_refused(half: str) -> None:
+    with pytest.raises(CommandError, match="--certfile and --keyfile come together"):
+        serve.run(parse("--deploy", "scripted", half, "c.pem"))
+    with pytest.raises(ValueError, match="come together"):
+        options(half, "c.pem")
 
 
 def test_keys_come_from_options_and_the_environment_without_repetition(
@@ -59,6 +73,7 @@ def test_keys_come_from_options_and_the_environment_without_repetition(
         ("--allow-origin", "https://app.example/path"),
         ("--allow-origin", "https://app.example/"),
         ("--log-level", "loud"),
+        ("--ws", "uvicorn"),
     ],
 )
 def test_a_value_that_cannot_be_is_refused_by_the_parser(

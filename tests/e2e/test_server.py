@@ -29,11 +29,13 @@ def make_omni(max_sessions: int = 8, word_ms: int = 20) -> DuplexOmni:
     return DuplexOmni(ScriptedPipeline(script=script), max_sessions=max_sessions, warm_up=False)
 
 
-@pytest.fixture
-def serve(nursery: trio.Nursery) -> Serve:
+@pytest.fixture(params=["native", "asgi"])
+def serve(nursery: trio.Nursery, request: pytest.FixtureRequest) -> Serve:
+    """Start a server; every test runs on both WebSocket paths."""
+
     async def start(*, max_sessions: int = 8, word_ms: int = 20, **options: Any) -> ServerAddress:
         factory = partial(make_omni, max_sessions, word_ms)
-        settings = ServeOptions(port=0, **options)
+        settings = ServeOptions(port=0, ws=request.param, **options)
         address: ServerAddress = await nursery.start(partial(run_server, factory, settings))
         return address
 

@@ -16,6 +16,7 @@ from duplex_trio.plugin.capabilities import DuplexCapabilities
 from duplex_trio.protocol.duplex import RealtimeError
 from duplex_trio.serving.guards import install_guards
 from duplex_trio.serving.http_config import ServerConfig
+from duplex_trio.serving.listener import install_hook
 from duplex_trio.serving.options import ServeOptions
 from duplex_trio.serving.run import make_app
 from duplex_trio.testing.raw_websocket import RawWebSocket, upgrade_request
@@ -66,6 +67,7 @@ class Server:
 async def serving(app: App, **settings: Any) -> AsyncIterator[Server]:
     """Serve `app` until the block ends."""
     install_guards()
+    install_hook()
     config = ServerConfig()
     config.bind = ["127.0.0.1:0"]
     for name, value in settings.items():
@@ -100,6 +102,7 @@ class FakeHandle:
     generation: int = 0
     idle_timeout_s: float = 300.0
     resumable: bool = False
+    crowded: bool = False
     changed: trio.Event = Factory(trio.Event)
     ended: trio.Event = Factory(trio.Event)
     end: SessionEnd = Factory(lambda: SessionEnd("closed"))

@@ -45,6 +45,10 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
     assert (await receive())["type"] == "websocket.connect"
     await trio.lowlevel.checkpoint()
     await send({"type": "websocket.accept"})
+    await echo_on(receive, send)
+
+
+async def echo_on(receive: Any, send: Any) -> None:
     while (message := await receive())["type"] != "websocket.disconnect":
         if message["text"] == "crash":
             raise RuntimeError("as asked")
@@ -134,7 +138,7 @@ async def test_a_fragmented_message_with_a_ping_inside_is_answered(serve_app: An
 
 
 async def test_a_message_over_the_limit_gets_1009_and_what_follows_is_not_kept(serve_app: Any) -> None:
-    async with serve_app(echo, websocket_max_message_size=1000, linger_quiet_s=0.2) as server:
+    async with serve_app(echo, websocket_max_message_size=1000, linger_quiet_s=1.0) as server:
         other = await server.upgrade()
         with trio.fail_after(30):
             client = await server.upgrade()
@@ -366,12 +370,41 @@ async def test_a_peer_that_answers_pings_is_kept(serve_app: Any) -> None:
                 await client.send(frame(FIN | PONG, ping.payload))
 
 
+async def test_a_peer_is_not_missed_while_nobody_reads(serve_app: Any) -> None:
+    takes = trio.Event()
+
+    async def slow(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        await takes.wait()
+        await echo_on(receive, send)
+
+    async with serve_app(slow, websocket_ping_interval=0.05) as server:
+        client = await server.upgrade()
+        for number in range(40):  # more than waits for an application
+            await client.send_text(str(number))
+        with trio.fail_after(30):
+            for _ in range(6):  # pings that nobody can answer
+                ping = await client.receive()
+                assert ping is not None
+                assert ping.opcode == PING
+            takes.set()
+            echoed = []
+            while len(echoed) < 40:
+                received = await client.receive()
+                assert received is not None
+                if received.opcode == TEXT:
+                    echoed.append(received.payload)
+        assert echoed == [str(number).encode() for number in range(40)]
+
+
 async def test_a_refused_handshake_closes_the_connection(serve_app: Any) -> None:
     async with serve_app(echo) as server:
         client = await server.connect()
         await client.send(upgrade_request("/").replace(b"Version: 13", b"Version: 8"))
         with trio.fail_after(30):
-            assert (await client.response_head())[0] == 400
+            status, headers = await client.response_head()
+            assert (status, headers["sec-websocket-version"]) == (426, "13")
             assert await client.at_end()
 
 
