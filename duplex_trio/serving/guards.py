@@ -46,6 +46,11 @@ class GuardedTCPServer(TCPServer):
         except* Exception as group:  # the border to foreign code: any fault ends this peer only
             log.warning("http.connection_failed", error=repr(group.exceptions[0]))
 
+    async def _read_data(self) -> None:
+        """Read to the end; hypercorn would then wait for a peer that has left as long as for one that is idle."""
+        await super()._read_data()
+        await self.idle_task.stop()
+
     async def protocol_send(self, event: Event) -> None:
         """Write one piece, or pass on what is not a piece.
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from queue import Empty, Queue
 
 from attrs import frozen
@@ -20,10 +22,17 @@ LINES_SHOWN_MAX = 60
 
 @frozen
 class ServedPort:
-    """Where a server is, and its process."""
+    """Where a server is.
+
+    Attributes:
+        port: on 127.0.0.1.
+        pid: of its process.
+        printed: the lines it has printed so far, its log among them.
+    """
 
     port: int
     pid: int
+    printed: Sequence[str]
 
     @property
     def http_base(self) -> str:
@@ -39,6 +48,16 @@ class ServedPort:
     def ws_url(self) -> str:
         """The realtime route."""
         return f"{self.ws_base}/realtime"
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process is there."""
+        return Path(f"/proc/{self.pid}/statm").read_text().split()[0] != "0"
+
+    def resident_bytes(self) -> int:
+        """The memory its process holds, from the kernel (Linux)."""
+        pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
     def metrics(self) -> dict[str, float]:
         """The samples of `/metrics`, by name with labels."""
@@ -62,19 +81,17 @@ def server_process(*arguments: str, start_timeout_s: float) -> Iterator[ServedPo
     command = [sys.executable, "-m", "duplex_trio", "serve", "--port", "0", *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # noqa: S603 (our own command)
     lines: Queue[str | None] = Queue()
-    reader = threading.Thread(target=_read, args=(process, lines), daemon=True)
+    printed: list[str] = []
+    reader = threading.Thread(target=_read, args=(process, lines, printed), daemon=True)
     reader.start()
-    seen: list[str] = []
     try:
-        yield ServedPort(_port(lines, seen, start_timeout_s), process.pid)
+        yield ServedPort(_port(lines, printed, start_timeout_s), process.pid, printed)
     finally:
         process.send_signal(signal.SIGTERM)
         try:
             code = process.wait(timeout=STOP_TIMEOUT_S)
             reader.join(timeout=10)
-            while not lines.empty():
-                seen.append(lines.get() or "")
-            assert code == 0, f"it ended with {code}:\n" + "".join(seen[-LINES_SHOWN_MAX:])
+            assert code == 0, f"it ended with {code}:\n" + "".join(printed[-LINES_SHOWN_MAX:])
         finally:
             process.kill()
             process.wait()
@@ -82,21 +99,21 @@ def server_process(*arguments: str, start_timeout_s: float) -> Iterator[ServedPo
             process.stdout.close()
 
 
-def _read(process: subprocess.Popen[str], lines: Queue[str | None]) -> None:
+def _read(process: subprocess.Popen[str], lines: Queue[str | None], printed: list[str]) -> None:
     assert process.stdout is not None
     for line in process.stdout:
+        printed.append(line)
         lines.put(line)
     lines.put(None)
 
 
-def _port(lines: Queue[str | None], seen: list[str], timeout_s: float) -> int:
+def _port(lines: Queue[str | None], printed: list[str], timeout_s: float) -> int:
     while True:
         try:
             line = lines.get(timeout=timeout_s)
         except Empty:
             line = None
-        assert line is not None, "the server did not start:\n" + "".join(seen)
-        seen.append(line)
+        assert line is not None, "the server did not start:\n" + "".join(printed)
         found = re.search(r"ws://127\.0\.0\.1:(\d+)/", line)
         if found is not None:
             return int(found[1])

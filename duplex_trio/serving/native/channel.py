@@ -119,7 +119,8 @@ class NativeChannel(WebSocketChannel):
             if since_s is not None:
                 silent_s = trio.current_time() - since_s
                 if silent_s > interval_s * self._limits.pings_unanswered_max:
-                    self._fail(INTERNAL_ERROR, "keepalive ping timeout")
+                    self._end_code = INTERNAL_ERROR
+                    self._put_close(INTERNAL_ERROR, "keepalive ping timeout")
                     self._pipe.stop_reading()
                     return
             if not self._writer.waiting:
@@ -173,7 +174,7 @@ class NativeChannel(WebSocketChannel):
 
     async def close(self, code: int, reason: str) -> None:
         """Write the close frame."""
-        self._fail(code, reason)
+        self._put_close(code, reason)
         with suppress(trio.BrokenResourceError):
             await self._writer.wait_flushed()
         await trio.lowlevel.checkpoint()
@@ -201,27 +202,25 @@ class NativeChannel(WebSocketChannel):
                     self._writer.put_pong(data)
             case PeerClose(code):
                 self._peer_done = True
-                self._fail(code, "")
+                self._put_close(code, "")
                 raise ChannelClosedError(code)
             case Violation(code, reason):
-                self._fail(code, reason)
+                self._put_close(code, reason)
                 raise ChannelClosedError(code)
 
-    def _fail(self, code: int, reason: str) -> None:
+    def _put_close(self, code: int, reason: str) -> None:
         """Write a close frame, unless there has been one."""
-        if self._close_sent:
-            return
-        self._close_sent = True
-        self._end_code = code
-        with suppress(trio.BrokenResourceError):
-            self._writer.put(close_frame(code, reason))
+        if not self._close_sent:
+            self._close_sent = True
+            with suppress(trio.BrokenResourceError):
+                self._writer.put(close_frame(code, reason))
 
     async def _say_goodbye(self) -> None:
         if not self._answered:
             response = server_error("the connection could not be served")
             await self.deny(response.status, response.body, response.headers)
         elif self._accepted and not self._peer_done:
-            self._fail(INTERNAL_ERROR, "the session ended unexpectedly")
+            self._put_close(INTERNAL_ERROR, "the session ended unexpectedly")
         with suppress(trio.BrokenResourceError):
             await self._writer.wait_flushed()
         if not self._accepted:

@@ -2,6 +2,9 @@
 
 Trio's `SocketStream` tries, waits, tries again and allocates a buffer for every read. A bare socket is waited for
 and then read, once, into one buffer that all connections of a server share.
+
+What a stream sets stays in force: nothing is held back to fill a packet (TCP_NODELAY), and the kernel keeps no
+more than 16 KiB unsent (TCP_NOTSENT_LOWAT), a quarter of a second of sound, which no barge-in can take back.
 """
 
 from __future__ import annotations
@@ -14,13 +17,6 @@ import trio
 
 RECEIVE_BYTES = 64 * 1024
 
-SEND_BUFFER_BYTES = 128 * 1024
-"""What the kernel keeps for a client, sent and not acknowledged (it doubles that for its own needs)."""
-UNSENT_MAX_BYTES = 16 * 1024
-"""How much of it may be unsent before a write waits: a quarter of a second of sound, which no barge-in can take
-back."""
-
-_UNSENT_OPTION: int | None = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 _GONE = "the connection is lost"
 
 
@@ -76,10 +72,6 @@ class TcpPipe(Pipe):
         self._socket = socket.socket(fileno=stream.socket.detach())
         self._socket.setblocking(False)
         self._buffer = memoryview(buffer)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
-        if _UNSENT_OPTION is not None:
-            self._socket.setsockopt(socket.IPPROTO_TCP, _UNSENT_OPTION, UNSENT_MAX_BYTES)
 
     async def receive(self) -> memoryview:
         """Wait, then read."""
