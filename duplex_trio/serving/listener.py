@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 import trio
+from attrs import frozen
 from hypercorn.events import RawData
 from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.utils import parse_socket_addr
@@ -29,6 +30,14 @@ Stream = trio.SocketStream | trio.SSLStream[trio.SocketStream]
 Serve = Callable[[WebSocketChannel], Awaitable[None]]
 NativeRunner = Callable[[Pipe, UpgradeRequest, Serve], Awaitable[None]]
 """Runs a native channel over a pipe and lets the last argument serve it."""
+
+
+@frozen
+class _Upgrade:
+    """A request for a WebSocket of ours, and why it is refused if it is."""
+
+    request: UpgradeRequest
+    refusal: Response | None
 
 
 class NativeDoor:
@@ -61,33 +70,31 @@ class NativeDoor:
 
         None means that the connection is done with.
         """
-        reader = HeadReader()
         try:
-            verdict = await self._read_head(stream, reader)
+            met = await self._read_head(stream)
         except trio.BrokenResourceError:
             return None
-        if verdict is Verdict.NOT_OURS:
-            return bytes(reader.raw)
-        if verdict is Verdict.OPEN:
+        if isinstance(met, _Upgrade):
+            await self._serve_native(stream, met)
             return None
-        await self._serve_native(stream, reader)
-        return None
+        return met
 
-    async def _read_head(self, stream: Stream, reader: HeadReader) -> Verdict:
+    async def _read_head(self, stream: Stream) -> _Upgrade | bytes | None:
+        reader = HeadReader()
         with trio.CancelScope() as stopped:
             self._waiting.add(stopped)
             try:
                 if isinstance(stream, trio.SSLStream) and not await self._speaks_http1(stream):
-                    return Verdict.NOT_OURS
+                    return b""
                 with trio.move_on_after(self._head_timeout_s):
                     verdict = Verdict.OPEN
                     while verdict is Verdict.OPEN:
                         verdict = reader.feed(bytes(await stream.receive_some(HEAD_MAX_BYTES)))
-                    return verdict
-                return Verdict.OPEN if reader.raw else Verdict.NOT_OURS
+                    return bytes(reader.raw) if verdict is Verdict.NOT_OURS else _read_upgrade(stream, reader)
+                return None if reader.raw else b""
             finally:
                 self._waiting.discard(stopped)
-        return Verdict.OPEN
+        return None
 
     async def _speaks_http1(self, stream: trio.SSLStream[trio.SocketStream]) -> bool:
         with trio.move_on_after(self._tls_timeout_s):
@@ -95,14 +102,11 @@ class NativeDoor:
             return bool(stream.selected_alpn_protocol() != "h2")
         raise trio.BrokenResourceError("no TLS handshake")
 
-    async def _serve_native(self, stream: Stream, reader: HeadReader) -> None:
-        refusal = check_upgrade(reader.headers)
-        if refusal is None and reader.early:
-            refusal = early_data()
-        request = _request(stream, reader)
+    async def _serve_native(self, stream: Stream, upgrade: _Upgrade) -> None:
         pipe = TlsPipe(stream) if isinstance(stream, trio.SSLStream) else TcpPipe(stream, self._buffer)
+        serve = self._serve if upgrade.refusal is None else _denying(upgrade.refusal)
         try:
-            await self._run_native(pipe, request, self._serve if refusal is None else _denying(refusal))
+            await self._run_native(pipe, upgrade.request, serve)
         finally:
             with trio.CancelScope(shield=True):
                 await pipe.aclose()
@@ -151,17 +155,22 @@ def _denying(refusal: Response) -> Serve:
     return deny
 
 
-def _request(stream: Stream, reader: HeadReader) -> UpgradeRequest:
+def _read_upgrade(stream: Stream, reader: HeadReader) -> _Upgrade:
+    """What is kept of a head; the rest of it goes with its reader."""
+    refusal = check_upgrade(reader.headers)
+    if refusal is None and reader.early:
+        refusal = early_data()
     socket = (stream.transport_stream if isinstance(stream, trio.SSLStream) else stream).socket
     path, _, query = reader.target.partition(b"?")
     try:
         peer = parse_socket_addr(socket.family, socket.getpeername())
     except OSError:  # it has gone already
         peer = None
-    return UpgradeRequest(
+    request = UpgradeRequest(
         path=path.decode(),
         query=query,
         headers=reader.headers,
         subprotocols=offered_subprotocols(reader.headers),
         client=f"{peer[0]}:{peer[1]}" if peer else "unknown",
     )
+    return _Upgrade(request, refusal)

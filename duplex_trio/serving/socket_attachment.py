@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from uuid import uuid4
 
 import trio
@@ -92,21 +93,25 @@ class SocketAttachment(ResumableAttachment):
                 self._scope.cancel()
 
     async def refuse(self, error: RealtimeError) -> None:
-        """Say why there will be no session, and close."""
-        await self.send(ErrorEvent.from_error(error, event_id=f"event_{uuid4().hex}"))
+        """Say why there will be no session, and close; a client that has left need not know."""
+        await self._say_last(ErrorEvent.from_error(error, event_id=f"event_{uuid4().hex}"))
         await self.close(envelope.close_code(error), error.code)
 
     async def refuse_resync(self, session_id: str) -> None:
-        """Say that too much was missed to come back to a session, and close."""
+        """Say that too much was missed to come back to a session, and close; otherwise as `refuse`."""
         gap = SessionResyncRequired(
             event_id=f"event_{uuid4().hex}", session_id=session_id, reason="journal_gap"
         )
-        await self.send(gap)
+        await self._say_last(gap)
         await self.close(1008, gap.reason)
 
     def lose(self) -> None:
         """The client is gone: nothing more can be written."""
         self._gone = True
+
+    async def _say_last(self, event: DuplexEvent) -> None:
+        with suppress(trio.BrokenResourceError):
+            await self.send(event)
 
     def _check_there(self) -> None:
         if self._gone:

@@ -26,13 +26,13 @@ class ServedPort:
 
     Attributes:
         port: on 127.0.0.1.
-        pid: of its process.
+        pid: of its process; 0 for what only leads to one.
         printed: the lines it has printed so far, its log among them.
     """
 
     port: int
-    pid: int
-    printed: Sequence[str]
+    pid: int = 0
+    printed: Sequence[str] = ()
 
     @property
     def http_base(self) -> str:

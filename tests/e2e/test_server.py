@@ -16,6 +16,7 @@ from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.serving.address import AddressUnavailableError, ServerAddress
 from duplex_trio.serving.options import ServeOptions
+from duplex_trio.serving.realtime import RealtimeConnection
 from duplex_trio.serving.run import run_server
 from duplex_trio.testing.raw_websocket import FIN, PING, TEXT, RawWebSocket, frame, upgrade_request
 
@@ -25,7 +26,8 @@ Serve = Callable[..., Awaitable[ServerAddress]]
 
 
 def make_omni(max_sessions: int = 8, word_ms: int = 20) -> DuplexOmni:
-    script = Script(word_ms=word_ms, replies={"go on": " ".join(["on"] * 200)})
+    replies = {"go on": " ".join(["on"] * 200)}
+    script = Script(word_ms=word_ms, replies=replies, fail_on=frozenset({"fail"}))
     return DuplexOmni(ScriptedPipeline(script=script), max_sessions=max_sessions, warm_up=False)
 
 
@@ -383,6 +385,35 @@ async def test_a_protocol_error_ends_its_session_alone(serve: Serve, sent: bytes
             await trio.lowlevel.checkpoint()
     await client.aclose()
     await assert_alive(address)
+
+
+async def test_a_model_that_fails_is_an_error_and_no_clean_close(serve: Serve) -> None:
+    address = await serve()
+    async with connect(address) as socket, connect(address) as other:
+        item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "fail"}]}
+        await say(socket, type="conversation.item.create", item=item)
+        await say(socket, type="response.create")
+        while (event := await receive(socket))["type"] != "error":
+            pass
+        assert event["error"]["type"] == "server_error"
+        done = await until(socket, "response.done")
+        assert done["response"]["status"] == "failed"
+        assert await text_turn(socket) == "You said: fail hello"  # the session has not ended
+        assert await text_turn(other) == "You said: hello"
+
+
+async def test_a_session_that_breaks_is_1011(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> None:
+        raise RuntimeError("as asked")
+
+    address = await serve()
+    async with connect(address) as socket, connect(address) as other:
+        await until(socket, "session.created")
+        monkeypatch.setattr(RealtimeConnection, "_take", broken)
+        await say(socket, type="session.heartbeat")
+        assert (await closed(socket))[0] == 1011
+        monkeypatch.undo()
+        assert await text_turn(other) == "You said: hello"
 
 
 async def test_a_taken_port_is_found_before_anything_is_loaded(serve: Serve) -> None:

@@ -7,8 +7,13 @@ import pytest
 import trio
 import trio.testing
 
+from duplex_trio.engine import ResumeGrant
+from duplex_trio.protocol.dialects import Dialect
+from duplex_trio.protocol.duplex import RealtimeError
 from duplex_trio.serving.channel import ChannelClosedError
 from duplex_trio.serving.native.channel import TURNS_MAX, NativeChannel
+from duplex_trio.serving.session_log import SessionLog
+from duplex_trio.serving.socket_attachment import SocketAttachment
 from duplex_trio.testing.raw_websocket import BINARY, CLOSE, FIN, PING, PONG, TEXT, frame
 
 HEAD_END = b"\r\n\r\n"
@@ -242,6 +247,15 @@ async def test_a_client_that_never_reads_again_is_lost(
     with pytest.raises(ChannelClosedError):
         await channel.receive()
     await channel.close(1000, "")  # nothing to say it to, and no error
+
+
+async def test_a_client_that_has_left_need_not_be_told_why_it_is_refused(
+    pipe: Any, channel: NativeChannel
+) -> None:
+    await accept(channel)
+    pipe.lose()
+    attachment = SocketAttachment(channel, Dialect.GA, ResumeGrant(1, "t"), SessionLog())
+    await attachment.refuse(RealtimeError("config_timeout", "no session.update"))
 
 
 async def test_many_sends_leave_others_their_turn(channel: NativeChannel) -> None:
