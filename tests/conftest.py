@@ -1,4 +1,6 @@
-"""Fixtures that many test folders share: the packaged models, one engine for all tests, and a log left alone."""
+"""Fixtures that many test folders share: the packaged models, one engine and one server for all tests, and a log left
+alone.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,9 @@ import structlog
 from duplex_trio.stages.vllm import VllmConfig, VllmWorker
 from duplex_trio.stages.worker import StageWorker
 from duplex_trio.testing.keep_loaded import KeepLoaded
+from duplex_trio.testing.server_process import ServedPort, server_process
+
+REAL_START_TIMEOUT_S = 240.0
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -48,3 +53,10 @@ def llm_worker(llm_folder: Path) -> Iterator[StageWorker]:
     worker = VllmWorker(VllmConfig(model=str(llm_folder)))
     yield KeepLoaded(worker)
     worker.close()
+
+
+@pytest.fixture(scope="session")
+def real_server() -> Iterator[ServedPort]:
+    """One server with the real models for all tests that want it: it is started as a user starts it."""
+    with server_process("--max-sessions", "6", start_timeout_s=REAL_START_TIMEOUT_S) as server:
+        yield server

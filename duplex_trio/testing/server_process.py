@@ -86,17 +86,16 @@ def server_process(*arguments: str, start_timeout_s: float) -> Iterator[ServedPo
     reader.start()
     try:
         yield ServedPort(_port(lines, printed, start_timeout_s), process.pid, printed)
-    finally:
         process.send_signal(signal.SIGTERM)
-        try:
-            code = process.wait(timeout=STOP_TIMEOUT_S)
-            reader.join(timeout=10)
-            assert code == 0, f"it ended with {code}:\n" + "".join(printed[-LINES_SHOWN_MAX:])
-        finally:
-            process.kill()
-            process.wait()
-            assert process.stdout is not None
-            process.stdout.close()
+        code = process.wait(timeout=STOP_TIMEOUT_S)
+        reader.join(timeout=10)
+        assert code == 0, f"it ended with {code}:\n" + "".join(printed[-LINES_SHOWN_MAX:])
+    finally:
+        process.kill()
+        process.wait()
+        reader.join(timeout=10)
+        assert process.stdout is not None
+        process.stdout.close()
 
 
 def _read(process: subprocess.Popen[str], lines: Queue[str | None], printed: list[str]) -> None:

@@ -7,10 +7,11 @@ All conversations that the tests of a run ask about are held at once, before the
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,27 +31,25 @@ START_TIMEOUT_S = 60.0
 CONVERSATION_TIMEOUT_S = 120.0
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that names a `client` is run for each of them."""
-    if "client" in metafunc.fixturenames:
-        metafunc.parametrize("client", list(CLIENTS))
-
-
 @frozen
 class Client:
-    """A client program: how it is called, with `{http}`, `{ws_base}` and `{ws}` for the server's addresses."""
+    """A client program: how it is called, with `{http}`, `{ws_base}` and `{ws}` for the server's addresses.
+
+    `cuts` are the events at which its connections break.
+    """
 
     command: tuple[str, ...]
     dialect: str = "ga"
     is_npm: bool = False
+    cuts: tuple[str, ...] = ()
 
 
-def _python(program: str, *arguments: str, dialect: str = "ga") -> Client:
-    return Client((sys.executable, str(HERE / "clients" / program), *arguments), dialect)
+def _python(program: str, *arguments: str, **other: Any) -> Client:
+    return Client((sys.executable, str(HERE / "clients" / program), *arguments), **other)
 
 
-def _node(*arguments: str) -> Client:
-    return Client(("node", *arguments), is_npm=True)
+def _node(*arguments: str, **other: Any) -> Client:
+    return Client(("node", *arguments), is_npm=True, **other)
 
 
 CLIENTS: Mapping[str, Client] = {
@@ -63,7 +62,16 @@ CLIENTS: Mapping[str, Client] = {
     "npm-agents-browser": _node(
         "--conditions=browser", "--experimental-websocket", "--no-warnings", "agents.mjs", "{ws}"
     ),
+    "openai-returning": _python("openai_reconnect.py", "{ws_base}", cuts=("response.done",)),
+    "npm-openai-returning": _node("openai_reconnect.mjs", "{http}", cuts=("response.done",)),
 }
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that names a `client` and not which ones is run for each that holds a whole conversation."""
+    chosen = any(mark.args[0] == "client" for mark in metafunc.definition.iter_markers("parametrize"))
+    if "client" in metafunc.fixturenames and not chosen:
+        metafunc.parametrize("client", [name for name, client in CLIENTS.items() if not client.cuts])
 
 
 @define(eq=False)
@@ -87,7 +95,9 @@ class Recording:
         """What the client sent."""
         return [event for connection in self.connections for event in connection.events("client")]
 
-    def __str__(self) -> str:
+    @property
+    def story(self) -> str:
+        """All of it for people, for the message of a test that fails."""
         wire = "\n\n".join(connection.describe() for connection in self.connections)
         return f"{self.name} ended with {self.returncode}\n{self.facts}\n{self.stderr[-4000:]}\n{wire}"
 
@@ -95,7 +105,7 @@ class Recording:
 @pytest.fixture(scope="session")
 def scripted_server() -> Iterator[ServedPort]:
     """`duplex-trio serve` with the scripted model, which wants a key."""
-    arguments = ("--deploy", "scripted", "--api-key", API_KEY)
+    arguments = ("--deploy", str(HERE / "deploy.yaml"), "--api-key", API_KEY)
     with server_process(*arguments, start_timeout_s=START_TIMEOUT_S) as server:
         yield server
 
@@ -124,25 +134,40 @@ def npm_programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def conversations(request: pytest.FixtureRequest, scripted_server: ServedPort) -> dict[str, Recording]:
-    """The conversations of every client that a test of this run names as its `client`."""
+def hold(request: pytest.FixtureRequest) -> Callable[..., dict[str, Recording]]:
+    """Let clients hold their conversations with a server, all at once: `hold(names, port, **environment)`.
+
+    Those whose programs are missing hold none.
+    """
+
+    def hold_all(names: Iterable[str], port: int, **environment: str) -> dict[str, Recording]:
+        able = [name for name in names if _missing_program(CLIENTS[name]) is None]
+        recordings = {name: Recording(name, CLIENTS[name].dialect) for name in able}
+        npm = any(CLIENTS[name].is_npm for name in able)
+        folder = request.getfixturevalue("npm_programs") if npm else HERE
+
+        async def run() -> None:
+            async with trio.open_nursery() as nursery:
+                for recording in recordings.values():
+                    nursery.start_soon(_hold, recording, port, folder, environment)
+
+        trio.run(run)
+        return recordings
+
+    return hold_all
+
+
+@pytest.fixture(scope="session")
+def conversations(
+    request: pytest.FixtureRequest, scripted_server: ServedPort, hold: Any
+) -> dict[str, Recording]:
+    """The conversations with the scripted model of every client that a test of this run names as its `client`."""
     asked = {
         item.callspec.params["client"]  # type: ignore[attr-defined]
         for item in request.session.items
         if "client" in getattr(getattr(item, "callspec", None), "params", ())
     }
-    names = [name for name in CLIENTS if name in asked and _missing_program(CLIENTS[name]) is None]
-    recordings = {name: Recording(name, CLIENTS[name].dialect) for name in names}
-    folder = HERE
-    if any(CLIENTS[name].is_npm for name in names):
-        folder = request.getfixturevalue("npm_programs")
-
-    async def hold_all() -> None:
-        async with trio.open_nursery() as nursery:
-            for recording in recordings.values():
-                nursery.start_soon(_hold, recording, scripted_server.port, folder)
-
-    trio.run(hold_all)
+    recordings: dict[str, Recording] = hold([name for name in CLIENTS if name in asked], scripted_server.port)
     return recordings
 
 
@@ -160,14 +185,20 @@ def _missing_program(client: Client) -> str | None:
     return next((program for program in needed if shutil.which(program) is None), None)
 
 
-async def _hold(recording: Recording, port: int, folder: Path) -> None:
-    async with open_tap(port) as tap:
+async def _hold(recording: Recording, port: int, folder: Path, environment: Mapping[str, str]) -> None:
+    client = CLIENTS[recording.name]
+    async with open_tap(port, cuts=client.cuts) as tap:
         at = ServedPort(tap.port)
         places = {"http": at.http_base, "ws_base": at.ws_base, "ws": at.ws_url}
-        command = [part.format(**places) for part in CLIENTS[recording.name].command]
+        command = [part.format(**places) for part in client.command]
         with trio.move_on_after(CONVERSATION_TIMEOUT_S):
             done = await trio.run_process(
-                command, capture_stdout=True, capture_stderr=True, check=False, cwd=folder
+                command,
+                capture_stdout=True,
+                capture_stderr=True,
+                check=False,
+                cwd=folder,
+                env={**os.environ, **environment},
             )
             recording.returncode = done.returncode
             recording.stderr = done.stderr.decode()

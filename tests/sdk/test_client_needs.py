@@ -16,22 +16,29 @@ pytestmark = pytest.mark.e2e
 
 Event = Mapping[str, Any]
 
-SPOKEN_RESPONSE = (
-    "response.created",
-    "response.output_item.added",
-    "conversation.item.added",
-    "response.content_part.added",
-    "response.output_audio.delta",
-    "response.output_audio_transcript.delta",
-    "response.output_audio.done",
-    "response.output_audio_transcript.done",
-    "response.content_part.done",
-    "response.output_item.done",
-    "conversation.item.done",
-    "response.done",
-    "rate_limits.updated",
-)
-"""The order that satisfied every client, each event where it comes first."""
+LIFE_OF_AN_ITEM = {
+    "message": (
+        "response.output_item.added",
+        "conversation.item.added",
+        "response.content_part.added",
+        "response.output_audio.delta",
+        "response.output_audio_transcript.delta",
+        "response.output_audio.done",
+        "response.output_audio_transcript.done",
+        "response.content_part.done",
+        "response.output_item.done",
+        "conversation.item.done",
+    ),
+    "function_call": (
+        "response.output_item.added",
+        "conversation.item.added",
+        "response.function_call_arguments.delta",
+        "response.function_call_arguments.done",
+        "response.output_item.done",
+        "conversation.item.done",
+    ),
+}
+"""The order that satisfied every client, by the type of an item of a response, each event where it comes first."""
 
 BETA_NAMES = {
     "response.output_audio.delta": "response.audio.delta",
@@ -47,7 +54,7 @@ def of(recording: Any, *kinds: str) -> list[Event]:
     """The events of these types, by their names in GA; there must be some."""
     names = [BETA_NAMES.get(kind, kind) if recording.dialect == "beta" else kind for kind in kinds]
     found = [event for event in recording.events if event["type"] in names]
-    assert found, f"no {names} in\n{recording}"
+    assert found, f"no {names} in\n{recording.story}"
     return found
 
 
@@ -64,7 +71,7 @@ def test_session_created_comes_first_and_unasked(recording: Any) -> None:
     """Without it pipecat and mastra wait for ever: they say nothing before."""
     for connection in recording.connections:
         first = next(message for message in connection.messages if message.sender == "server")
-        assert first.kind == "session.created", recording
+        assert first.kind == "session.created", recording.story
         assert len([m for m in connection.messages if m.kind == "session.created"]) == 1
 
 
@@ -94,6 +101,9 @@ def test_each_piece_of_an_answer_says_where_it_belongs(recording: Any) -> None:
         assert piece["response_id"] in responses
         assert isinstance(piece["item_id"], str)
         assert (piece["output_index"], piece["content_index"]) == (0, 0)
+    for event in of(recording, "response.output_item.added", "response.output_item.done"):
+        assert event["response_id"] in responses
+        assert event["output_index"] in (0, 1)  # a call may follow what is said before it
 
 
 def test_the_session_speaks_openais_formats(recording: Any) -> None:
@@ -194,31 +204,51 @@ def test_a_response_that_came_to_its_end_is_counted(recording: Any) -> None:
         assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"] > 0
 
 
-def test_the_events_of_a_response_come_in_the_order_that_suits_all(recording: Any) -> None:
-    """No delta before its part, no part before its item, response.done at the end."""
-    expected = [
-        BETA_NAMES.get(kind, kind) if recording.dialect == "beta" else kind for kind in SPOKEN_RESPONSE
-    ]
+def test_the_events_of_an_answer_come_in_the_order_that_suits_all(recording: Any) -> None:
+    """No delta before its part, no part before its item, each item added before it is done."""
     for done in of(recording, "response.done"):
-        (item,) = done["response"]["output"]
-        order: list[str] = []
-        for event in recording.events:
-            follows = event["type"] == "rate_limits.updated" and order[-1:] == ["response.done"]
-            if follows or _is_about(event, done["response"]["id"], item["id"]):
-                order.append(event["type"])
-        assert list(dict.fromkeys(order)) == [kind for kind in expected if kind is not None], recording
+        for item in done["response"]["output"]:
+            life = LIFE_OF_AN_ITEM[item["type"]]
+            names = [BETA_NAMES.get(kind, kind) if recording.dialect == "beta" else kind for kind in life]
+            expected = [name for name in names if name is not None]
+            order = [
+                event["type"]
+                for event in recording.events
+                if event["type"] in expected
+                and item["id"] in (event.get("item_id"), event.get("item", {}).get("id"))
+            ]
+            assert list(dict.fromkeys(order)) == expected, recording.story
 
 
-def _is_about(event: Event, response_id: str, item_id: str) -> bool:
-    """Whether an event is of the life of a response or of its item; not of what becomes of it afterwards."""
-    match event["type"]:
-        case "output_audio_buffer.cleared" | "conversation.item.retrieved":
-            return False
-        case "response.created" | "response.done":
-            return bool(event["response"]["id"] == response_id)
-        case "conversation.item.added" | "conversation.item.created" | "conversation.item.done":
-            return bool(event["item"]["id"] == item_id)
-    return event.get("response_id") == response_id
+def test_a_response_is_created_before_all_that_is_of_it_and_done_after_it(recording: Any) -> None:
+    """Clients end a turn at response.done."""
+    kinds: dict[str, list[str]] = {}
+    for event in recording.events:
+        response_id = event.get("response_id") or event.get("response", {}).get("id")
+        if response_id is not None and not event["type"].startswith("output_audio_buffer."):
+            kinds.setdefault(response_id, []).append(event["type"])
+    assert kinds
+    for order in kinds.values():
+        assert (order[0], order[-1]) == ("response.created", "response.done"), recording.story
+        assert (order.count("response.created"), order.count("response.done")) == (1, 1)
+
+
+def test_a_call_names_itself_and_its_function_wherever_it_is_shown(recording: Any) -> None:
+    """Without call_id pipecat and LiveKit never run the tool."""
+    calls = {item["call_id"]: item for _, item in items(recording) if item["type"] == "function_call"}
+    assert len(calls) == 2
+    for event, item in items(recording):
+        if item["type"] in ("function_call", "function_call_output"):
+            assert item["call_id"] in calls, event
+    for event in of(recording, "response.function_call_arguments.done"):
+        call = calls[event["call_id"]]
+        assert (event["item_id"], event["name"]) == (call["id"], call["name"])
+        pieces = [
+            piece["delta"]
+            for piece in of(recording, "response.function_call_arguments.delta")
+            if piece["call_id"] == event["call_id"]
+        ]
+        assert "".join(pieces) == event["arguments"] == calls[event["call_id"]]["arguments"]
 
 
 def test_the_subprotocol_that_a_browser_offers_is_selected(recording: Any) -> None:
@@ -233,6 +263,6 @@ def test_a_client_that_closes_is_answered(recording: Any) -> None:
     """With the same code, 1000 or none, so that nobody takes it for a broken connection and reconnects."""
     for connection in recording.connections:
         closes = [message for message in connection.messages if message.close_code is not None]
-        assert [message.sender for message in closes] == ["client", "server"], recording
+        assert [message.sender for message in closes] == ["client", "server"], recording.story
         assert closes[0].close_code == closes[1].close_code
         assert closes[0].close_code in (1000, 1005)

@@ -22,9 +22,9 @@ OPENAI_EVENTS: dict[str, TypeAdapter[Any]] = {
 
 def test_it_ends_well_and_sees_no_error(recording: Any) -> None:
     """A client that cannot read an event, or waits for one in vain, ends with a fault of its own."""
-    assert recording.returncode == 0, recording
+    assert recording.returncode == 0, recording.story
     errors = [event for event in recording.events if event["type"] == "error"]
-    assert not errors, f"{errors}\n{recording}"
+    assert not errors, f"{errors}\n{recording.story}"
 
 
 def test_it_gets_nothing_but_what_openai_sends(recording: Any) -> None:
@@ -39,16 +39,16 @@ def test_it_gets_nothing_but_what_openai_sends(recording: Any) -> None:
 def test_a_written_turn_is_answered_in_sound_and_words(recording: Any) -> None:
     """As the client's own interface gives them to its application."""
     fact = recording.facts["text"]
-    assert fact["answer"] == "You said: hello there", recording
-    assert fact["bytes"] == 4 * BYTES_PER_WORD, recording
+    assert fact["answer"] == "You said: hello there", recording.story
+    assert fact["bytes"] == 4 * BYTES_PER_WORD, recording.story
 
 
 def test_a_spoken_turn_is_heard_and_answered(recording: Any) -> None:
     """Sound in real time, whose end the server finds."""
     fact = recording.facts["speech"]
-    assert fact["heard"].startswith("sound of 1."), recording
-    assert fact["answer"].startswith("You said: sound of one point"), recording
-    assert fact["bytes"] == 8 * BYTES_PER_WORD, recording
+    assert fact["heard"] == "How are you today?", recording.story
+    assert fact["answer"] == "You said: How are you today?", recording.story
+    assert fact["bytes"] == 6 * BYTES_PER_WORD, recording.story
 
 
 def test_speech_over_an_answer_cuts_it(recording: Any) -> None:
@@ -59,22 +59,41 @@ def test_speech_over_an_answer_cuts_it(recording: Any) -> None:
         if event["type"] == "response.done" and event["response"]["status"] == "cancelled"
     ]
     (response,) = cancelled
-    assert response["status_details"]["reason"] == "turn_detected", recording
+    assert response["status_details"]["reason"] == "turn_detected", recording.story
     (item,) = response["output"]
     assert item["status"] == "incomplete"
     asked = [command for command in recording.commands if command["type"] == "conversation.item.truncate"]
     (mine,) = [command for command in asked if command["item_id"] == item["id"]]
     truncated = [event for event in recording.events if event["type"] == "conversation.item.truncated"]
-    assert len(truncated) == len(asked), recording
+    assert len(truncated) == len(asked), recording.story
     (done,) = [event for event in truncated if event["item_id"] == item["id"]]
-    assert done["audio_end_ms"] == mine["audio_end_ms"], recording
+    assert done["audio_end_ms"] == mine["audio_end_ms"], recording.story
 
 
 def test_the_speech_that_cut_an_answer_is_answered_itself(recording: Any) -> None:
     """And the conversation goes on after it."""
     fact = recording.facts["interruption"]
-    assert fact["answer"].startswith("You said: sound of"), recording
-    assert fact["bytes"] == 8 * BYTES_PER_WORD, recording
+    assert fact["answer"] == "You said: Stop it please.", recording.story
+    assert fact["bytes"] == 5 * BYTES_PER_WORD, recording.story
     last = recording.facts["last"]
-    assert last["answer"].startswith("You said: "), recording
-    assert last["bytes"] == BYTES_PER_WORD * len(last["answer"].split()), recording
+    assert last["answer"].startswith("You said: "), recording.story
+    assert last["bytes"] == BYTES_PER_WORD * len(last["answer"].split()), recording.story
+
+
+@pytest.mark.parametrize("turn", ["tool", "tool_said"])
+def test_its_own_tool_is_called_and_answers(recording: Any, turn: str) -> None:
+    """The client gets the call's arguments, runs its function, and what that said is in the next answer."""
+    fact = recording.facts[turn]
+    assert "sunny in Paris" in fact["answer"], recording.story
+    calls = [
+        event["item"]
+        for event in recording.events
+        if event["type"] == "response.output_item.done" and event["item"]["type"] == "function_call"
+    ]
+    assert [(call["name"], call["arguments"]) for call in calls] == 2 * [("get_weather", '{"city": "Paris"}')]
+    outputs = [
+        command["item"]
+        for command in recording.commands
+        if command["type"] == "conversation.item.create" and command["item"]["type"] == "function_call_output"
+    ]
+    assert [output["call_id"] for output in outputs] == [call["call_id"] for call in calls]

@@ -8,6 +8,7 @@ from trio_websocket import ConnectionClosed, open_websocket_url, serve_websocket
 from wsproto.extensions import PerMessageDeflate
 from wsproto.frame_protocol import FrameProtocol
 
+from duplex_trio.testing.raw_websocket import CLOSE, FIN, RawWebSocket, frame, upgrade_request
 from duplex_trio.testing.tap import TappedConnection, open_tap
 
 REQUEST = b"GET /v1/realtime?model=m HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -64,12 +65,54 @@ def test_a_description_counts_sound_and_shortens_the_rest() -> None:
     ]
 
 
+def test_what_is_no_event_is_shown_as_it_is() -> None:
+    server = FrameProtocol(client=False, extensions=[])
+    connection = TappedConnection()
+    take(connection, "client", REQUEST, step=4096)
+    sent = [bytes(server.send_data(text)) for text in ("not JSON", "[1]")]
+    take(connection, "server", ACCEPTED + b"\r\n" + b"".join(sent), step=4096)
+    assert [message.kind for message in connection.messages] == ["?", "?"]
+    assert connection.describe().splitlines()[2:] == [
+        '   0.00 <- ? {"text":"not JSON"}',
+        '   0.00 <- ? {"text":"[1]"}',
+    ]
+
+
 def test_a_refused_upgrade_has_no_messages() -> None:
     connection = TappedConnection()
     take(connection, "client", REQUEST, step=4096)
     take(connection, "server", b'HTTP/1.1 401 Unauthorized\r\n\r\n{"error":{}}', step=4096)
     assert connection.messages == []
     assert connection.response.startswith("HTTP/1.1 401")
+
+
+async def test_a_connection_can_be_broken_where_a_test_wants_it(nursery: trio.Nursery) -> None:
+    """The client learns it without a close frame; the next connection lasts."""
+
+    async def serve(request: object) -> None:
+        socket = await request.accept()  # type: ignore[attr-defined]
+        await socket.send_message('{"type":"session.created"}')
+        with pytest.raises(ConnectionClosed):
+            await socket.get_message()
+
+    listeners = await nursery.start(serve_websocket, serve, "127.0.0.1", 0, None)
+    async with open_tap(listeners.port, cuts=["session.created"]) as tap:
+        for breaks in (True, False):
+            socket = await RawWebSocket.open(tap.port)
+            await socket.send(upgrade_request("/x"))
+            assert (await socket.response_head())[0] == 101
+            created = await socket.receive()
+            assert created is not None
+            assert created.payload == b'{"type":"session.created"}'
+            if breaks:
+                assert await socket.receive() is None
+            else:
+                await socket.send(frame(FIN | CLOSE, b""))
+                answer = await socket.receive()
+                assert answer is not None
+                assert answer.opcode == CLOSE
+            await socket.aclose()
+    assert [len(connection.messages) for connection in tap.connections] == [1, 3]
 
 
 async def test_client_and_server_meet_as_without_it(nursery: trio.Nursery) -> None:

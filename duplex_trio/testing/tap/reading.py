@@ -35,14 +35,17 @@ class TappedMessage:
 
     @property
     def event(self) -> Mapping[str, Any]:
-        """The JSON object that it is."""
-        event: Mapping[str, Any] = orjson.loads(self.text)
-        return event
+        """The JSON object that it is; empty if it is none."""
+        try:
+            event = orjson.loads(self.text)
+        except orjson.JSONDecodeError:
+            return {}
+        return event if isinstance(event, dict) else {}
 
     @property
     def kind(self) -> str:
-        """The type of its event; `close` for a close frame."""
-        return "close" if self.close_code is not None else str(self.event["type"])
+        """The type of its event; `close` for a close frame, `?` for what is no event."""
+        return "close" if self.close_code is not None else str(self.event.get("type", "?"))
 
 
 @define(eq=False)
@@ -138,8 +141,10 @@ def _headers(head: str) -> Iterator[tuple[str, str]]:
 def _shown(message: TappedMessage) -> str:
     if message.close_code is not None:
         body = {"code": message.close_code, "reason": message.text}
-    else:
+    elif message.event:
         body = {key: value for key, value in message.event.items() if key not in ("type", "event_id")}
+    else:
+        body = {"text": message.text}
     arrow = "->" if message.sender == "client" else "<-"
     return f"{arrow} {message.kind} {orjson.dumps(_shortened(body)).decode()}"
 

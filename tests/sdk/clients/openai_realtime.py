@@ -7,11 +7,25 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import sys
 from typing import Any
 
 from openai import AsyncOpenAI
-from parts import API_KEY, GREETING, LAST, LONG, Heard, Microphone, report, tone
+from parts import (
+    API_KEY,
+    GREETING,
+    LAST,
+    LONG,
+    TOOL,
+    WEATHER,
+    WEATHER_SAID,
+    Heard,
+    Microphone,
+    report,
+    speech,
+    weather,
+)
 
 
 class Conversation:
@@ -19,6 +33,7 @@ class Conversation:
 
     def __init__(self, connection: Any, *, beta: bool) -> None:
         self.connection = connection
+        self.beta = beta
         self.audio_delta = "response.audio.delta" if beta else "response.output_audio.delta"
         self.heard = Heard()
         self.sound: dict[str, int] = {}
@@ -44,19 +59,19 @@ class Conversation:
     async def answer(self) -> dict[str, Any]:
         """The next answer's words, and how much sound it has."""
         response = (await self.next("response.done")).response
-        (item,) = response.output
+        item = response.output[0]
         sound = self.sound.pop(item.id, 0)
         return {"status": response.status, "answer": item.content[0].transcript, "bytes": sound}
 
     async def speech_turn(self, microphone: Microphone) -> None:
-        microphone.say(tone(1.0))
+        microphone.say(speech("question", 1.0))
         heard = await self.next("conversation.item.input_audio_transcription.completed")
         report("speech", heard=heard.transcript, **await self.answer())
 
     async def interruption(self, microphone: Microphone) -> None:
         await self.write(LONG)
         delta = await self.next(self.audio_delta)
-        microphone.say(tone(0.6))
+        microphone.say(speech("stop", 0.6))
         await self.next("input_audio_buffer.speech_started")
         audio_end_ms = self.sound[delta.item_id] * 1000 // 48_000
         await self.connection.conversation.item.truncate(
@@ -67,6 +82,23 @@ class Conversation:
             raise RuntimeError(f"the interrupted answer is {cut}")
         await self.next("conversation.item.truncated")
         report("interruption", **await self.answer())
+
+    async def declare_tool(self) -> None:
+        session = {"tools": [{"type": "function", **TOOL}]}
+        await self.connection.session.update(
+            session=session if self.beta else {"type": "realtime", **session}
+        )
+        await self.next("session.updated")
+
+    async def tool_turn(self, name: str, text: str) -> None:
+        await self.write(text)
+        call = await self.next("response.function_call_arguments.done")
+        done = (await self.next("response.done")).response
+        output = weather(**json.loads(call.arguments))
+        item = {"type": "function_call_output", "call_id": call.call_id, "output": output}
+        await self.connection.conversation.item.create(item=item)
+        await self.connection.response.create()
+        report(name, items=[item.type for item in done.output], **await self.answer())
 
 
 async def main(ws_base: str, *, beta: bool) -> None:
@@ -92,6 +124,9 @@ async def talk(conversation: Conversation, microphone: Microphone) -> None:
     async with microphone.on():
         await conversation.speech_turn(microphone)
         await conversation.interruption(microphone)
+    await conversation.declare_tool()
+    await conversation.tool_turn("tool", WEATHER)
+    await conversation.tool_turn("tool_said", WEATHER_SAID)
     await conversation.write(LAST, metadata={"purpose": "the last turn"})
     report("last", **await conversation.answer())
 

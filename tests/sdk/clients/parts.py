@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import os
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 API_KEY = "sk-test"
@@ -22,10 +24,33 @@ PATIENCE_S = 40.0
 GREETING = "hello there"
 LONG = "please tell me everything that you know about the sea and the ships that cross it every day and night"
 LAST = "are you still there"
+WEATHER = "what is the weather in Paris"
+WEATHER_SAID = "look up the weather in Paris"
+TOOL = {
+    "name": "get_weather",
+    "description": "Look up the weather of a city.",
+    "parameters": {
+        "type": "object",
+        "properties": {"city": {"type": "string"}},
+        "required": ["city"],
+        "additionalProperties": False,
+    },
+}
 
 
-def tone(seconds: float) -> bytes:
-    """Sound that voice activity by loudness takes for speech, as 16 bit PCM."""
+def weather(city: str) -> str:
+    """What the tool of the clients answers."""
+    return f"sunny in {city}"
+
+
+SPEECH_FOLDER = os.environ.get("SPEECH_FOLDER")
+"""Where real speech is, for a server whose models hear; without it the model is the scripted one."""
+
+
+def speech(name: str, seconds: float) -> bytes:
+    """16 bit PCM: what is said at this point, or a tone that voice activity by loudness takes for speech."""
+    if SPEECH_FOLDER is not None:
+        return (Path(SPEECH_FOLDER) / f"{name}.pcm").read_bytes()
     samples = [int(9000 * math.sin(2 * math.pi * 440 * i / RATE_HZ)) for i in range(int(seconds * RATE_HZ))]
     return struct.pack(f"<{len(samples)}h", *samples)
 

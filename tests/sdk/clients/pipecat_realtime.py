@@ -1,4 +1,4 @@
-"""A pipecat pipeline around its OpenAI realtime service, which is set up in no way but for the address.
+"""A pipecat pipeline around its OpenAI realtime service, which is set up in no way but for its address and a tool.
 
 Usage: pipecat_realtime.py WS_URL
 """
@@ -10,10 +10,25 @@ import sys
 from typing import Any
 
 from loguru import logger
-from parts import API_KEY, GREETING, LAST, LONG, Heard, Microphone, report, tone
+from parts import (
+    API_KEY,
+    GREETING,
+    LAST,
+    LONG,
+    SPEECH_FOLDER,
+    TOOL,
+    Heard,
+    Microphone,
+    report,
+    speech,
+    weather,
+)
+from pipecat.adapters.schemas.function_schema import FunctionSchema
+from pipecat.adapters.schemas.tools_schema import ToolsSchema
 from pipecat.frames.frames import (
     ErrorFrame,
     Frame,
+    FunctionCallResultFrame,
     InputAudioRawFrame,
     InterruptionFrame,
     LLMMessagesAppendFrame,
@@ -29,6 +44,7 @@ from pipecat.pipeline.pipeline import Pipeline
 from pipecat.pipeline.worker import PipelineParams, PipelineWorker
 from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.processors.aggregators.llm_response_universal import LLMContextAggregatorPair
+from pipecat.services.llm_service import FunctionCallParams
 from pipecat.services.openai.realtime.llm import OpenAIRealtimeLLMService
 from pipecat.transports.base_output import BaseOutputTransport
 from pipecat.transports.base_transport import TransportParams
@@ -75,9 +91,22 @@ class Spectator(BaseObserver):
         return {"answer": "".join(words), "bytes": sound}
 
 
+async def get_weather(params: FunctionCallParams) -> None:
+    await params.result_callback(weather(**params.arguments))
+
+
 async def main(ws_url: str) -> None:
     service = OpenAIRealtimeLLMService(api_key=API_KEY, base_url=ws_url)
-    context = LLMContext([{"role": "developer", "content": GREETING}])
+    service.register_function("get_weather", get_weather)
+    tool = FunctionSchema(
+        name=TOOL["name"],
+        description=TOOL["description"],
+        properties=TOOL["parameters"]["properties"],
+        required=TOOL["parameters"]["required"],
+    )
+    context = LLMContext(
+        [{"role": "developer", "content": GREETING}], ToolsSchema([tool] if SPEECH_FOLDER is None else [])
+    )
     user, assistant = LLMContextAggregatorPair(context)
     loudspeaker = Loudspeaker(TransportParams(audio_out_enabled=True, audio_out_sample_rate=RATE_HZ))
     spectator = Spectator(service)
@@ -97,6 +126,18 @@ async def main(ws_url: str) -> None:
     talking.result()
 
 
+async def real_speech(spectator: Spectator, microphone: Microphone) -> None:
+    """A question, a cut into its answer, and the first sound of the next one."""
+    microphone.say(speech("question", 1.0))
+    heard = await spectator.next(TranscriptionFrame)
+    await spectator.next(TTSAudioRawFrame)
+    microphone.say(speech("stop", 0.6))
+    await spectator.next(InterruptionFrame)
+    cut = await spectator.next(TranscriptionFrame)
+    await spectator.next(TTSAudioRawFrame)
+    report("real", heard=[heard.text, cut.text])
+
+
 async def talk(worker: PipelineWorker, service: OpenAIRealtimeLLMService, spectator: Spectator) -> None:
     async def send(pcm: bytes) -> None:
         await worker.queue_frame(InputAudioRawFrame(audio=pcm, sample_rate=RATE_HZ, num_channels=1))
@@ -106,18 +147,29 @@ async def talk(worker: PipelineWorker, service: OpenAIRealtimeLLMService, specta
         message = {"role": "user", "content": text}
         await service.queue_frame(LLMMessagesAppendFrame([message], run_llm=True))
 
+    if SPEECH_FOLDER is not None:
+        async with Microphone(send).on() as microphone:
+            await real_speech(spectator, microphone)
+        return
     await worker.queue_frame(LLMRunFrame())
     report("text", **await spectator.answer())
     async with Microphone(send).on() as microphone:
-        microphone.say(tone(1.0))
+        microphone.say(speech("question", 1.0))
         heard = await spectator.next(TranscriptionFrame)
         report("speech", heard=heard.text, **await spectator.answer())
         await write(LONG)
         await spectator.next(TTSAudioRawFrame)
-        microphone.say(tone(0.6))
+        microphone.say(speech("stop", 0.6))
         await spectator.next(InterruptionFrame)
         await spectator.next(TranscriptionFrame)
         report("interruption", **await spectator.answer())
+        for name in ("tool", "tool_said"):
+            microphone.say(speech("weather", 0.6))
+            called = await spectator.next(FunctionCallResultFrame)
+            answer = await spectator.answer()
+            while "sunny" not in answer["answer"]:  # what was said before the call
+                answer = await spectator.answer()
+            report(name, arguments=called.arguments, **answer)
     await write(LAST)
     report("last", **await spectator.answer())
 

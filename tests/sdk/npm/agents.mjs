@@ -1,11 +1,12 @@
-// The npm `@openai/agents-realtime` package's session, with an agent that is set up in no way.
+// The npm `@openai/agents-realtime` package's session, with an agent that has a tool and is set up in no other way.
 // Usage: agents.mjs WS_URL, or node --conditions=browser --experimental-websocket agents.mjs WS_URL for the build that
 // browsers get, which says its key in a subprotocol.
 
-import { OpenAIRealtimeWebSocket, RealtimeAgent, RealtimeSession } from "@openai/agents-realtime";
-import { API_KEY, GREETING, Heard, LAST, LONG, Microphone, report, tone } from "./parts.mjs";
+import { OpenAIRealtimeWebSocket, RealtimeAgent, RealtimeSession, tool } from "@openai/agents-realtime";
+import { API_KEY, GREETING, Heard, LAST, LONG, Microphone, TOOL, WEATHER, WEATHER_SAID, report, tone, weather } from "./parts.mjs";
 
-const agent = new RealtimeAgent({ name: "assistant" });
+const tools = [tool({ ...TOOL, execute: weather })];
+const agent = new RealtimeAgent({ name: "assistant", tools });
 const transport = new OpenAIRealtimeWebSocket({ url: process.argv[2], useInsecureApiKey: true });
 const session = new RealtimeSession(agent, { transport });
 
@@ -14,6 +15,7 @@ session.on("error", ({ error }) => heard.fail(new Error(JSON.stringify(error))))
 session.on("audio", (event) => heard.add({ type: "audio", bytes: event.data.byteLength }));
 session.on("audio_interrupted", () => heard.add({ type: "audio_interrupted" }));
 session.on("history_updated", (history) => heard.add({ type: "history_updated", history }));
+session.on("agent_tool_end", (_context, _agent, _tool, result) => heard.add({ type: "tool_end", result }));
 session.transport.on("turn_done", () => heard.add({ type: "turn_done" }));
 
 const next = (type) => heard.next((event) => event.type === type, type);
@@ -24,10 +26,12 @@ function last(role) {
   return item.content[0].transcript;
 }
 
+/** Everything up to the end of the next answer. */
+const turn = () => heard.until((event) => event.type === "turn_done", "end of a turn");
+
 /** What the history holds of the next answer at its end, and how much sound it had. */
 async function answer() {
-  const events = await heard.until((event) => event.type === "turn_done", "end of a turn");
-  const bytes = events.reduce((sum, event) => sum + (event.bytes ?? 0), 0);
+  const bytes = (await turn()).reduce((sum, event) => sum + (event.bytes ?? 0), 0);
   return { answer: last("assistant"), bytes };
 }
 
@@ -50,6 +54,17 @@ await answer();
 report("interruption", await answer());
 
 microphone.off();
+for (const [name, text] of [
+  ["tool", WEATHER],
+  ["tool_said", WEATHER_SAID],
+]) {
+  session.sendMessage(text);
+  // The tool runs while the turn that called it ends; the answer is the turn after that.
+  const events = [...(await turn()), ...(await turn())];
+  const results = events.filter((event) => event.type === "tool_end").map((event) => event.result);
+  report(name, { results, answer: last("assistant") });
+}
+
 session.sendMessage(LAST);
 report("last", await answer());
 session.close();

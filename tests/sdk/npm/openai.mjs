@@ -4,7 +4,7 @@
 import net from "node:net";
 import OpenAI from "openai";
 import { OpenAIRealtimeWS } from "openai/realtime/ws";
-import { API_KEY, GREETING, Heard, LAST, LONG, Microphone, report, tone } from "./parts.mjs";
+import { API_KEY, GREETING, Heard, LAST, LONG, Microphone, TOOL, WEATHER, WEATHER_SAID, report, tone, weather } from "./parts.mjs";
 
 const baseURL = new URL(process.argv[2]);
 const client = new OpenAI({ apiKey: API_KEY, baseURL: baseURL.href });
@@ -60,6 +60,25 @@ await next("conversation.item.truncated");
 report("interruption", await answer());
 
 microphone.off();
+connection.send({
+  type: "session.update",
+  session: { type: "realtime", tools: [{ type: "function", ...TOOL }] },
+});
+await next("session.updated");
+for (const [name, text] of [
+  ["tool", WEATHER],
+  ["tool_said", WEATHER_SAID],
+]) {
+  write(text);
+  const call = await next("response.function_call_arguments.done");
+  const { response } = await next("response.done");
+  const output = weather(JSON.parse(call.arguments));
+  const item = { type: "function_call_output", call_id: call.call_id, output };
+  connection.send({ type: "conversation.item.create", item });
+  connection.send({ type: "response.create" });
+  report(name, { items: response.output.map((one) => one.type), ...(await answer()) });
+}
+
 write(LAST, { metadata: { purpose: "the last turn" } });
 report("last", await answer());
 connection.close();

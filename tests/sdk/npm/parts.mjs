@@ -10,6 +10,21 @@ export const GREETING = "hello there";
 export const LONG =
   "please tell me everything that you know about the sea and the ships that cross it every day and night";
 export const LAST = "are you still there";
+export const WEATHER = "what is the weather in Paris";
+export const WEATHER_SAID = "look up the weather in Paris";
+export const TOOL = {
+  name: "get_weather",
+  description: "Look up the weather of a city.",
+  parameters: {
+    type: "object",
+    properties: { city: { type: "string" } },
+    required: ["city"],
+    additionalProperties: false,
+  },
+};
+
+/** What the tool of the clients answers. */
+export const weather = ({ city }) => `sunny in ${city}`;
 
 /** Sound that voice activity by loudness takes for speech, as 16 bit PCM. */
 export function tone(seconds) {
