@@ -8,8 +8,6 @@ needs a recording the session is one in writing, for there is none yet.
 
 from __future__ import annotations
 
-import struct
-import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -37,6 +35,7 @@ from duplex_trio.protocol.duplex import (
     ResponseOutputAudioDelta,
 )
 from duplex_trio.protocol.duplex.audio import pcm16_bytes
+from duplex_trio.protocol.duplex.pictures import grey_png
 
 WARM_UP_TOKENS = 16
 DEFAULT_PCM_RATE_HZ = 24_000
@@ -96,7 +95,7 @@ def warm_up_session(plugin: DuplexModelPlugin) -> Mapping[str, Any]:
 
 def warm_up_commands(plugin: DuplexModelPlugin, able: DuplexCapabilities) -> Sequence[DuplexCommand]:
     """What to say to the model; nothing to one that only answers what a detector finds to be speech."""
-    frames = (_picture(),) if "video" in able.required_input_modalities else ()
+    frames = (grey_png(PICTURE_WIDTH, PICTURE_HEIGHT),) if "video" in able.required_input_modalities else ()
     if isinstance(plugin, ResumableModelPlugin):
         silence_s = 2 * plugin.unit_samples / plugin.input_sample_rate_hz
         return [
@@ -117,15 +116,3 @@ def warm_up_commands(plugin: DuplexModelPlugin, able: DuplexCapabilities) -> Seq
 def _tone() -> bytes:
     time_s = np.arange(int(TONE_S * DEFAULT_PCM_RATE_HZ), dtype=np.float32) / DEFAULT_PCM_RATE_HZ
     return pcm16_bytes((0.3 * np.sin(2 * np.pi * TONE_HZ * time_s)).astype(np.float32))
-
-
-def _picture() -> bytes:
-    """A grey picture as a PNG file."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    grey_8_bit = struct.pack(">IIBBBBB", PICTURE_WIDTH, PICTURE_HEIGHT, 8, 0, 0, 0, 0)
-    rows = zlib.compress((b"\0" + b"\x80" * PICTURE_WIDTH) * PICTURE_HEIGHT)
-    signature = b"\x89PNG\r\n\x1a\n"
-    return signature + chunk(b"IHDR", grey_8_bit) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")

@@ -89,6 +89,7 @@ from duplex_trio.protocol.duplex import (
     TurnEvent,
     Usage,
 )
+from duplex_trio.testing.pictures import PNG_URL
 
 SESSION: dict[str, Any] = {
     "type": "realtime",
@@ -110,7 +111,7 @@ ITEMS: tuple[Item, ...] = (
     MessageItem(
         id="item_3",
         role="user",
-        content=(InputTextPart("look"), InputImagePart("data:image/png;base64,iVBORw0KGgo=")),
+        content=(InputTextPart("look"), InputImagePart(PNG_URL)),
     ),
     MessageItem(id="item_4", role="system", content=(InputTextPart("be brief"),)),
     MessageItem(id="item_5", role="assistant", status="in_progress"),

@@ -9,9 +9,8 @@ from duplex_trio.protocol.duplex import (
     RealtimeError,
     decode_command,
 )
+from duplex_trio.testing.pictures import JPEG, PNG
 
-JPEG = b"\xff\xd8\xff\xe0 and so on"
-PNG = b"\x89PNG\r\n\x1a\n and so on"
 APPEND = "input_audio_buffer.append"
 CREATE = "conversation.item.create"
 HELLO = {"type": "input_text", "text": "hello"}

@@ -24,6 +24,7 @@ from duplex_trio.protocol.duplex import (
 from duplex_trio.protocol.duplex.append import check_append, read_append
 from duplex_trio.protocol.duplex.structure import fields_of, make_wire_converter
 from duplex_trio.protocol.realtime.response_options import ResponseCreateOptions
+from duplex_trio.testing.pictures import JPEG
 
 GENERIC = make_wire_converter(detailed=True)
 
@@ -121,7 +122,7 @@ PLAUSIBLE = {
         ),
         st.text(min_size=1, max_size=4),
     ),
-    "video_frames": st.just(["/9j/"]),
+    "video_frames": st.just([base64.b64encode(JPEG).decode()]),
     "max_slice_nums": st.sampled_from([1, 1.0, 2]),
     "vad": st.just({"is_speech": True}),
     "server_event_seq": st.integers(0, 9),

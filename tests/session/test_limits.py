@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-
 import attrs
 import pytest
 import trio
@@ -47,6 +45,7 @@ from duplex_trio.testing import (
     open_talker,
     scripted_omni,
 )
+from duplex_trio.testing.pictures import png_url
 
 BY_HAND = {"turn_detection": None}
 WORDS = "alpha bravo charlie delta echo foxtrot golf hotel india juliet kilo lima"
@@ -187,8 +186,7 @@ async def test_conversation_chars_max(autojump_clock: MockClock) -> None:
 
 def picture(size: int = 10) -> CreateItem:
     """A picture whose URL is a little longer than that."""
-    data = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(size * 3 // 4)).decode()
-    part = InputImagePart("data:image/png;base64," + data)
+    part = InputImagePart(png_url(size))
     return CreateItem(item=MessageItem(role="user", content=(part,)))
 
 

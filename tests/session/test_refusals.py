@@ -69,6 +69,7 @@ from duplex_trio.testing import (
     scripted_omni,
 )
 from duplex_trio.testing.invariants import check_session, core_of
+from duplex_trio.testing.pictures import PNG_URL as PNG
 from duplex_trio.testing.snapshots import differences, snapshot
 
 LONG = "alpha bravo charlie delta echo foxtrot golf hotel india juliet kilo lima. " * 5
@@ -488,9 +489,6 @@ async def test_a_command_too_many(autojump_clock: MockClock, last: DuplexCommand
         assert not changes, "\n".join(changes)
         await wait_all_tasks_blocked()
         assert talker.heard.of(ErrorEvent)[-1].error.code == "input_backpressure"
-
-
-PNG = "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
 
 
 def pictured(*urls: str) -> CreateItem:

@@ -34,10 +34,11 @@ from duplex_trio.protocol.duplex import (
 from duplex_trio.protocol.duplex.audio import pcm16_bytes
 from duplex_trio.protocol.duplex.session import DialectName
 from duplex_trio.testing import conversation
+from duplex_trio.testing.pictures import PNG_URL
 
 Transcribed = ConversationItemInputAudioTranscriptionCompleted
 BY_HAND = {"turn_detection": None}
-IMAGE = InputImagePart("data:image/png;base64,iVBORw0KGgo=")
+IMAGE = InputImagePart(PNG_URL)
 
 
 def part(seconds: float, *, loud: bool = True, rate_hz: int = 24_000, **more: Any) -> InputAudioPart:

@@ -40,10 +40,10 @@ from duplex_trio.protocol.duplex import (
     ResponseOutputAudioDelta,
 )
 from duplex_trio.testing import Talker, conversation
+from duplex_trio.testing.pictures import PNG_URL as PNG
 
 BY_HAND = {"turn_detection": None}
 LONG = "one two three four five six seven eight nine ten"
-PNG = "data:image/png;base64,iVBORw0KGgo="
 SOUND = bytes(960)
 """20 ms of silence."""
 

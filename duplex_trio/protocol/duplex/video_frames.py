@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from duplex_trio.protocol.duplex.pictures import picture_size
 from duplex_trio.protocol.realtime.errors import RealtimeError
 from duplex_trio.protocol.realtime.readers import expected, read_base64
 
@@ -11,8 +12,6 @@ MAX_FRAMES = 2
 """Frames of one append: the base frame, then an optional composite."""
 MAX_FRAME_CHARS = 4_000_000
 """Base64 characters of one frame."""
-
-_MAGIC = (b"\xff\xd8", b"\x89PNG\r\n\x1a\n")
 
 
 def read_video_frames(value: Any) -> tuple[bytes, ...]:
@@ -41,6 +40,5 @@ def _read_frame(value: Any) -> bytes:
     if type(value) is str and len(value) > MAX_FRAME_CHARS:
         raise ValueError(f"expected at most {MAX_FRAME_CHARS} characters")
     data = read_base64(value)
-    if not data.startswith(_MAGIC):
-        raise ValueError("expected a JPEG or PNG file")
+    picture_size(data)
     return data

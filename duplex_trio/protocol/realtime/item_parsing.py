@@ -65,9 +65,8 @@ def _get(
 
 
 def _text_of_base64(value: Any) -> str:
-    text = read_string(value).strip()
-    read_base64(text)
-    return text
+    read_base64(value)
+    return str(value).strip()
 
 
 def _format_name(value: Any) -> Any:

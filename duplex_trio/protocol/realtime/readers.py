@@ -18,6 +18,7 @@ MIN_SAMPLE_RATE_HZ = 8_000
 MAX_SAMPLE_RATE_HZ = 192_000
 MAX_EXACT_INTEGER = 2**53
 """Beyond this, JSON readers disagree about integers (RFC 8259, section 6)."""
+_WHITESPACE = " \t\r\n"
 MAX_METADATA_ENTRIES = 16
 MAX_METADATA_KEY_CHARS = 64
 MAX_METADATA_VALUE_CHARS = 512
@@ -175,9 +176,9 @@ def read_audio(value: Any) -> bytes:
 
 
 def read_base64(value: Any) -> bytes:
-    """The bytes of strict base64 in the standard alphabet; whitespace may surround but not interrupt it."""
+    """The bytes of strict base64 in the standard alphabet; ASCII whitespace may surround but not interrupt it."""
     text = read_string(value)
     try:
-        return pybase64.b64decode(text.strip(), validate=True)
+        return pybase64.b64decode(text.strip(_WHITESPACE), validate=True)
     except ValueError:
         raise ValueError("expected base64 in the standard alphabet with its padding") from None

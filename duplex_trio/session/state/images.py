@@ -6,16 +6,13 @@ A picture travels as the client wrote it, a `data:` URL; the model's plugin deco
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Iterable
 
 from duplex_trio.deploy import SessionLimits
 from duplex_trio.protocol.duplex import InputImagePart, Item, MessageItem, RealtimeError
+from duplex_trio.protocol.duplex.pictures import picture_size
 
-_KINDS = {
-    "data:image/jpeg;base64,": b"\xff\xd8",
-    "data:image/png;base64,": b"\x89PNG\r\n\x1a\n",
-}
+_KINDS = {"data:image/jpeg;base64,": b"\xff\xd8", "data:image/png;base64,": b"\x89PNG"}
 """How the URL of a picture begins, and the picture itself."""
 
 
@@ -63,7 +60,9 @@ def _is_picture(url: str) -> bool:
     for prefix, magic in _KINDS.items():
         if url.startswith(prefix):
             try:
-                return base64.b64decode(url[len(prefix) :], validate=True).startswith(magic)
-            except binascii.Error:
+                data = base64.b64decode(url[len(prefix) :], validate=True)
+                picture_size(data)
+            except ValueError:
                 return False
+            return data.startswith(magic)
     return False

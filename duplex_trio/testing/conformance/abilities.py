@@ -36,14 +36,14 @@ from duplex_trio.protocol.duplex import (
 from duplex_trio.testing.conformance.heard import HookLog
 from duplex_trio.testing.conformance.room import BY_HAND, Room, owns_turns, plugin_of
 from duplex_trio.testing.conformance.wrapped import WrappedPipeline
+from duplex_trio.testing.pictures import JPEG as FRAME
+from duplex_trio.testing.pictures import PNG_URL as PIXEL
 from duplex_trio.testing.returning import open_returning
 from duplex_trio.testing.run import finish
 from duplex_trio.testing.talker import CHUNK_MS, Talker, open_talker
 
 SETTLE_S = 0.5
 """Time for a command to have its effect, in seconds of Trio's clock."""
-PIXEL = "data:image/png;base64,iVBORw0KGgo="
-FRAME = b"\xff\xd8\xff\xd9"
 
 
 async def barge_in_is_as_declared(room: Room) -> None:

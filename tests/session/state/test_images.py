@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-
 import pytest
 
 from duplex_trio.deploy import SessionLimits
@@ -16,10 +14,11 @@ from duplex_trio.protocol.duplex import (
 )
 from duplex_trio.session.state.conversation import Conversation, ConversationEntry, item_text
 from duplex_trio.session.state.images import check_images, images_of
+from duplex_trio.testing.pictures import JPEG_URL as JPEG
+from duplex_trio.testing.pictures import PNG_URL as PNG
+from duplex_trio.testing.pictures import png_url
 
 LIMITS = SessionLimits(conversation_images_max=8, conversation_image_chars_max=10_000)
-PNG = "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n rest").decode()
-JPEG = "data:image/jpeg;base64," + base64.b64encode(b"\xff\xd8 rest").decode()
 
 
 def shown(*urls: str, text: str | None = None, item_id: str = "") -> MessageItem:
@@ -49,10 +48,12 @@ def test_a_picture_is_taken(url: str) -> None:
         "data:image/png;base64,",
         PNG.replace("image/png", "image/jpeg"),
         PNG + "=",
+        PNG[:-8],
+        png_url(10).replace("A", "B", 20),
     ],
 )
 def test_what_is_none_is_refused_by_its_part(url: str) -> None:
-    """Another place, another kind, no base64, or another picture than it says."""
+    """Another place, another kind, no base64, or another picture than it says, or damaged."""
     assert refusal(shown(url, text="what is it?")) == ("invalid_image", "item.content[1].image_url")
 
 
@@ -65,8 +66,7 @@ def test_a_conversation_holds_so_many() -> None:
 
 def test_and_so_much() -> None:
     """By the characters of their URLs; an item without pictures is always taken."""
-    data = base64.b64encode(b"\xff\xd8" + bytes(5_000 * 3 // 4)).decode()
-    big = shown("data:image/jpeg;base64," + data)
+    big = shown(png_url(5_050))
     check_images(big, (), LIMITS)
     assert refusal(big, big) == ("input_backpressure", "item.content")
     check_images(shown(text="hello"), [big, big], LIMITS)

@@ -36,6 +36,7 @@ from duplex_trio.session.state.items import (
     truncate_item,
 )
 from duplex_trio.session.state.response import Response
+from duplex_trio.testing.pictures import PNG_URL
 
 
 def user(text: str = "hi", item_id: str = "") -> MessageItem:
@@ -115,7 +116,7 @@ def test_a_refused_item_names_its_fault_and_changes_nothing(
 def test_a_model_that_sees_takes_images(make_session: Any) -> None:
     """The refusal follows the capability."""
     session = make_session(capabilities=DuplexCapabilities(supports_image_input=True))
-    image = MessageItem(role="user", content=(InputImagePart("data:image/png;base64,iVBORw0KGgo="),))
+    image = MessageItem(role="user", content=(InputImagePart(PNG_URL),))
     assert len(create_item(session, CreateItem(item=image))) == 3
 
 
