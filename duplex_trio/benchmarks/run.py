@@ -4,6 +4,8 @@ bench
 |- omni                     the engine with a scripted model: one after the other two of them
 `- measurements             in turn
    `- talk[n]  x N          sessions that talk meanwhile, for some of them
+
+The benchmark of the wire needs no tasks: servers are processes, and one client drives all its connections.
 """
 
 from __future__ import annotations
@@ -32,8 +34,13 @@ from duplex_trio.benchmarks.report import EngineReport, Leaks
 from duplex_trio.benchmarks.settings import EngineBenchSettings
 from duplex_trio.benchmarks.talking import Talking, measure_talking, stagger_s, talk
 from duplex_trio.benchmarks.units import measure_units
+from duplex_trio.benchmarks.wire import WireReport, measure_wire
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni
 from duplex_trio.models.scripted.lockstep import LockstepPipeline
+from duplex_trio.serving.options import TRANSPORTS
+from duplex_trio.testing.server_process import server_process
+
+START_TIMEOUT_S = 60.0
 
 T = TypeVar("T")
 Tell = Callable[[str], None]
@@ -81,6 +88,22 @@ async def bench_engine(settings: EngineBenchSettings, *, tell: Tell) -> EngineRe
         units=tuple(units),
         leaks=leaks,
     )
+
+
+async def bench_wire(settings: EngineBenchSettings, *, tell: Tell) -> WireReport:
+    """Measure both WebSocket paths, one server process after the other.
+
+    Raises:
+        WireError: a server did something else than what was to be measured.
+    """
+    paths = []
+    for ws in TRANSPORTS:
+        tell(f"{ws} WebSockets")
+        arguments = ("--deploy", "scripted", "--ws", ws, "--log-level", "error")
+        limit = ("--max-sessions", str(settings.append_sessions + 1))
+        with server_process(*arguments, *limit, start_timeout_s=START_TIMEOUT_S) as server:
+            paths.append(await measure_wire(ws, server, settings))
+    return WireReport(machine=this_machine(), paths=tuple(paths))
 
 
 async def _measure_loads(

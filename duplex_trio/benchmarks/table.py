@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from rich.console import Group
 from rich.table import Table
 
-from duplex_trio.benchmarks.figures import Spread
+from duplex_trio.benchmarks.figures import Machine, Spread
 from duplex_trio.benchmarks.report import EngineReport
+from duplex_trio.benchmarks.wire import APPENDS_MS, WireReport
 
 _KIB = 1024
 _PACES = {"in_a_row": "in a row", "flat_out": "flat out", "real_time": "real time"}
@@ -20,13 +21,37 @@ def tables(report: EngineReport) -> Group:
     return Group(*_parts(report))
 
 
-def _parts(report: EngineReport) -> Iterator[Table | str]:
-    machine = report.machine
+def wire_tables(report: WireReport) -> Group:
+    """Both WebSocket paths side by side."""
+    table = _table(
+        "WebSockets (CPU time of the server)",
+        "path",
+        "ping and pong, us",
+        *(f"and a {append_ms} ms append, us" for append_ms in APPENDS_MS),
+        "idle session",
+        "barge-in, us: p50 / p99 / max",
+    )
+    for path in report.paths:
+        table.add_row(
+            f"{path.ws}, {path.sessions} sessions",
+            f"{path.turn_us:.1f}",
+            *(f"{path.append_us[append_ms]:.1f}" for append_ms in APPENDS_MS),
+            f"{path.idle_session_bytes / _KIB:,.0f} KiB",
+            _three(path.barge_in_us),
+        )
+    return Group(_where(report.machine), table)
+
+
+def _where(machine: Machine) -> str:
     package = machine.package or "(from its source folder)"
-    yield (
+    return (
         f"duplex-trio {package}, {machine.python}, Trio {machine.trio}, {machine.system} on"
         f" {machine.architecture}, {machine.cpus_usable} of {machine.cpus} CPUs\n"
     )
+
+
+def _parts(report: EngineReport) -> Iterator[Table | str]:
+    yield _where(report.machine)
     yield _appends(report)
     yield _barge_ins(report)
     yield _talking(report)

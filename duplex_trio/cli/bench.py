@@ -14,19 +14,25 @@ from typing import Any
 import attrs
 import orjson
 import trio
-from rich.console import Console
+from rich.console import Console, Group
 
-from duplex_trio.benchmarks import QUICK, EngineBenchSettings, EngineReport, bench_engine
-from duplex_trio.benchmarks.table import tables
+from duplex_trio.benchmarks import QUICK, EngineBenchSettings, EngineReport, bench_engine, bench_wire
+from duplex_trio.benchmarks.table import tables, wire_tables
 from duplex_trio.cli.errors import CommandError
 from duplex_trio.cli.log import configure_logging
 from duplex_trio.serving.run import SWITCH_INTERVAL_S
 
+_JSON = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
 _WIDTH = 136
 """Columns of tables that do not go to a terminal."""
 _ENGINE = (
     "Measure the engine with a scripted model in real threads, without sockets: the cost of appends, barge-in"
     " under load, memory of sessions, lateness of the loop, and requests left behind."
+)
+
+_WIRE = (
+    "Measure both WebSocket paths of the server with a scripted model, each in a process of its own: the CPU time"
+    " of messages, barge-in over the wire, and memory of sessions. Needs Linux."
 )
 
 
@@ -51,6 +57,10 @@ def add_parser(subparsers: Any) -> None:
     )
     engine.add_argument("--quick", action="store_true", help="a few of everything, to see that it works")
     engine.set_defaults(run=run)
+    wire = benchmarks.add_parser("wire", help="the two WebSocket paths of the server", description=_WIRE)
+    wire.add_argument("--json", metavar="FILE", type=Path, help="write every figure into FILE")
+    wire.add_argument("--quick", action="store_true", help="a few of everything, to see that it works")
+    wire.set_defaults(run=run_wire)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -69,14 +79,34 @@ def run(args: argparse.Namespace) -> int:
         _write(args.json, b"")  # before minutes are spent
     report = _measure(settings)
     if args.json is not None:
-        _write(args.json, orjson.dumps(report.to_json(), option=orjson.OPT_INDENT_2) + b"\n")
+        _write(args.json, orjson.dumps(report.to_json(), option=_JSON) + b"\n")
+    _print(tables(report), args.json)
+    return 1 if report.leaks.total else 0
+
+
+def run_wire(args: argparse.Namespace) -> int:
+    """Measure the WebSocket paths; 0.
+
+    Raises:
+        CommandError: the file cannot be written.
+    """
+    if args.json is not None:
+        _write(args.json, b"")
+    tell = partial(print, file=sys.stderr, flush=True)
+    report = trio.run(partial(bench_wire, QUICK if args.quick else EngineBenchSettings(), tell=tell))
+    if args.json is not None:
+        _write(args.json, orjson.dumps(report.to_json(), option=_JSON) + b"\n")
+    _print(wire_tables(report), args.json)
+    return 0
+
+
+def _print(shown: Group, path: Path | None) -> None:
     console = Console()
     if not console.is_terminal:
         console.width = _WIDTH
-    console.print(tables(report), highlight=False)
-    if args.json is not None:
-        console.print(f"All figures are in {args.json}.", markup=False, highlight=False, soft_wrap=True)
-    return 1 if report.leaks.total else 0
+    console.print(shown, highlight=False)
+    if path is not None:
+        console.print(f"All figures are in {path}.", markup=False, highlight=False, soft_wrap=True)
 
 
 def _measure(settings: EngineBenchSettings) -> EngineReport:

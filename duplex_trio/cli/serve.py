@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import Any, get_args
+from typing import Any
 from urllib.parse import urlsplit
 
 import structlog
@@ -24,7 +24,7 @@ from duplex_trio.plugin.checks import PluginError
 from duplex_trio.serving.address import AddressUnavailableError, ServerAddress
 from duplex_trio.serving.auth import is_loopback
 from duplex_trio.serving.guards import GuardsUnavailableError
-from duplex_trio.serving.options import ServeOptions, Transport
+from duplex_trio.serving.options import TRANSPORTS, ServeOptions
 from duplex_trio.serving.port import TlsUnavailableError
 from duplex_trio.serving.run import run_server
 from duplex_trio.stages.run import StageLoadError
@@ -83,7 +83,7 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument(
         "--ws",
-        choices=get_args(Transport),
+        choices=TRANSPORTS,
         default="native",
         help="what carries WebSockets: our own reader and writer, or the HTTP server's (default: %(default)s)",
     )

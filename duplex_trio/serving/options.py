@@ -8,6 +8,7 @@ from attrs import field, frozen, validators
 
 Transport = Literal["native", "asgi"]
 """What carries WebSockets: our own reader and writer, or the HTTP server's."""
+TRANSPORTS: tuple[Transport, ...] = get_args(Transport)
 
 
 @frozen(kw_only=True)
@@ -33,7 +34,7 @@ class ServeOptions:
 
     host: str = "127.0.0.1"
     port: int = field(default=8765, validator=[validators.ge(0), validators.le(65535)])
-    ws: Transport = field(default="native", validator=validators.in_(get_args(Transport)))
+    ws: Transport = field(default="native", validator=validators.in_(TRANSPORTS))
     certfile: str | None = None
     keyfile: str | None = None
     api_keys: tuple[str, ...] = field(default=(), repr=False)
