@@ -67,7 +67,7 @@ class DuplexCapabilities:
     # ------------------------------------------------------------------ what describes only
 
     supports_chat_completions: bool = False
-    """Whether the model suits a chat API beside sessions."""
+    """Whether the model suits a chat API beside sessions; not shown to sessions."""
     supports_audio_truncate: bool = True
     """Whether the model itself forgets speech that was cut; the conversation does in any case."""
     supports_session_lease: bool = True
@@ -76,9 +76,59 @@ class DuplexCapabilities:
     """Who lets sessions in."""
     target_barge_in_latency_ms: int | None = None
     """What the model's makers aim at."""
+    supports_turn_commit_only: bool = True
+    """Whether a turn can be committed without being answered."""
+    supports_replace_latest_chunk: bool = True
+    """Whether the latest sound can be sent anew."""
+    supports_reencode_context: bool = True
+    """Whether the conversation can be read anew when it has changed."""
+    supports_session_adapter: bool = True
+    """Whether sessions reach the model by a plugin."""
+    supports_rollback_to_checkpoint: bool = False
+    """Whether the model can go back to a state that it had."""
+    supports_kv_lease: bool = False
+    """Whether its attention cache is lent to a session."""
+    supports_core_kv_lease: bool = False
+    """Whether the engine's core lends it."""
+    supports_model_internal_state: bool = False
+    """Whether it keeps a state beside that cache."""
+    supports_stage_resumption: bool = False
+    """Whether its later stages keep requests open too."""
+    supports_scheduler_native_append: bool = False
+    """Whether the engine's scheduler itself appends input to a request."""
+    supports_stage_connector_handoff: bool = False
+    """Whether stages hand over to each other past the session."""
+    supports_independent_io_streams: bool = False
+    """Whether it hears and speaks by streams that do not wait for each other."""
+    supports_realtime_endpoint: bool = False
+    """Whether it brings an endpoint of its own."""
+    requires_model_runner_kv: bool = False
+    """Whether it needs the runner's attention cache."""
+    requires_native_stage_role: bool = False
+    """Whether a stage must be told that it is part of such a model."""
+    input_modes: tuple[str, ...] = ("append_audio_chunk",)
+    """The forms in which input comes."""
+    adapter_patterns: tuple[str, ...] = ("chunk_group_append",)
+    """How the plugin feeds the model."""
+    signal_sources: tuple[str, ...] = ("client_event", "server_policy", "model_native")
+    """Who decides about turns."""
+    stage_handoff_transport: str | None = None
+    """What carries data from stage to stage, if it is not the session's process."""
+
+    @property
+    def implementation_level(self) -> str:
+        """How deep the duplex goes: `model_native_duplex` for models that own their turns."""
+        return "model_native_duplex" if self.supports_model_native_turn_policy else "turn_based_duplex"
 
     def render(self) -> dict[str, Any]:
         """The mapping shown to clients; sets become sorted lists."""
-        return attrs.asdict(
-            self, value_serializer=lambda _i, _a, v: sorted(v) if isinstance(v, frozenset) else v
+        shown = attrs.asdict(
+            self,
+            filter=attrs.filters.exclude("supports_chat_completions"),
+            value_serializer=lambda _i, _a, v: sorted(v) if isinstance(v, frozenset) else v,
         )
+        # All sessions of a deployment share one process.
+        return shown | {
+            "implementation_level": self.implementation_level,
+            "supports_multi_session_same_replica": self.supports_multi_session,
+        }

@@ -39,7 +39,8 @@ _KINDS = {
     "call": "call",
 }
 _MADE_ID = re.compile(rf"(?:{'|'.join(_KINDS)})[-_][-_0-9a-z]*[0-9a-f]{{8}}")
-_MEASURED = frozenset({"stage_metrics", "request_metrics", "engine_metrics"})
+_LEFT_OUT = frozenset({"stage_metrics", "request_metrics", "engine_metrics", "capabilities"})
+"""What is measured, and what the model can do: that they are there is all."""
 
 
 class TranscriptRecorder(ResumableRecorder):
@@ -120,8 +121,8 @@ def normalised(lines: list[Line]) -> list[bytes]:
 
 def _normal(value: Any, key: str, names: dict[str, str]) -> Any:
     match value:
-        case _ if key in _MEASURED:
-            return "<measured>"
+        case _ if key in _LEFT_OUT:
+            return f"<{key}>"
         case dict():
             return {name: _normal(inner, name, names) for name, inner in value.items()}
         case list():
