@@ -69,11 +69,15 @@ class Unavailable:
 
 @frozen
 class OpenSession:
-    """Open a session with `patch`, then act on what the first message asked beside that."""
+    """Open a session with `patch`, then act on what the first message asked beside that.
+
+    `event_id` is the client's name for the message that brought the patch.
+    """
 
     patch: Mapping[str, Any] | None = None
     command: ClientMessage | None = None
     complaint: RealtimeError | None = None
+    event_id: str | None = None
 
 
 @frozen
@@ -144,7 +148,7 @@ def read_first_message(handshake: Handshake, raw: str | bytes) -> OpenSession | 
         return OpenSession(complaint=error)
     match message:
         case UpdateSession():
-            return OpenSession(patch=message.patch)
+            return OpenSession(patch=message.patch, event_id=message.event_id)
         case SessionResume():
             return ResumeSession(message)
         case _ if handshake.opening_required:

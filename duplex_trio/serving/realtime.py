@@ -119,12 +119,15 @@ class RealtimeConnection:
         handle.disconnected(self._generation)
 
     async def _open(self, opening: OpenSession) -> DuplexSessionHandle:
-        handle = await self._deployment.omni.open_session(
-            dialect=self._handshake.dialect.session_name,
-            patch=opening.patch,
-            model=self._handshake.model or self._deployment.model_name,
-            attachment=self.attachment,
-        )
+        try:
+            handle = await self._deployment.omni.open_session(
+                dialect=self._handshake.dialect.session_name,
+                patch=opening.patch,
+                model=self._handshake.model or self._deployment.model_name,
+                attachment=self.attachment,
+            )
+        except RealtimeError as error:
+            raise error.with_event_id(opening.event_id) from None
         self._generation = handle.generation
         self._log.attached(handle.session_id)
         if handle.resumable:

@@ -72,7 +72,6 @@ class SessionUpdater:
         state = self._core.state
         before = state.config
         config = apply_patch(before, command.patch, dialect=state.dialect, locked=self._locks())
-        config = self._with_served_model(before, config)
         self.check_voice(config.voice, "session.audio.output.voice")
         runtime_config = updated_runtime_config(self._core.plugin, config, state.runtime_config)
         seeded: list[DuplexEvent] = []
@@ -125,16 +124,9 @@ class SessionUpdater:
                 "voice.unknown", voice=voice, param=param, speaks_as=self._core.plugin.default_voice
             )
 
-    def _with_served_model(
-        self, before: DuplexSessionConfig, config: DuplexSessionConfig
-    ) -> DuplexSessionConfig:
-        # Any model name is taken and echoed, as stock clients name models of their own vendor.
-        return config if config.model else attrs.evolve(config, model=before.model)
-
     def _locks(self) -> SessionLocks:
         state = self._core.state
         return SessionLocks(
-            model=False,
             voice_spoken=state.voice_spoken,
             context_locked=state.context_locked and state.capabilities.locks_context_after_input,
             ref_audio=True,

@@ -336,7 +336,6 @@ class TestLocks:
     @pytest.mark.parametrize(
         ("locked", "patch", "code", "param"),
         [
-            (SessionLocks(model=True), {"model": "other"}, "model_update_unsupported", "session.model"),
             (SessionLocks(voice_spoken=True), {"voice": "ash"}, "cannot_update_voice", "session.voice"),
             (
                 SessionLocks(voice_spoken=True),
@@ -365,7 +364,7 @@ class TestLocks:
         assert (error.code, error.param) == (code, param)
 
     def test_a_locked_field_takes_what_it_has(self) -> None:
-        every = SessionLocks(model=True, voice_spoken=True, context_locked=True, ref_audio=True)
+        every = SessionLocks(voice_spoken=True, context_locked=True, ref_audio=True)
         config = start(instructions="Be kind.", ref_audio="data:,x")
         patch = {
             "model": "served",

@@ -128,7 +128,7 @@ def test_a_session_update_opens_with_its_session(asked: Handshake) -> None:
         patch={"voice": "v"}
     )
     assert first({"type": "session.update", "event_id": "e", "voice": "v"}, asked) == OpenSession(
-        patch={"voice": "v"}
+        patch={"voice": "v"}, event_id="e"
     )
 
 

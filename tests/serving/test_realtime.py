@@ -124,6 +124,17 @@ async def test_a_session_that_cannot_be_opened_is_an_error_and_a_close(
     assert await socket.closed() == close
 
 
+async def test_a_session_refused_for_its_object_names_the_message(omni: Any, open_socket: Any) -> None:
+    omni.refusal = RealtimeError("unsupported_audio_format", "no", param="session.input_audio_format")
+    socket = await open_socket("/v1/duplex")
+    await socket.accepted()
+    await socket.text('{"type":"session.update","event_id":"e1","session":{"input_audio_format":"mp3"}}')
+    error = (await socket.event())["error"]
+    assert (error["code"], error["event_id"]) == ("unsupported_audio_format", "e1")
+    assert error["param"] == "session.input_audio_format"
+    assert await socket.closed() == (1008, "unsupported_audio_format")
+
+
 async def test_a_client_that_leaves_before_its_session_is_forgotten(omni: Any, open_socket: Any) -> None:
     socket = await open_socket("/v1/duplex")
     await socket.accepted()

@@ -110,8 +110,8 @@ def apply_patch(
         RealtimeError: with the path of the field at fault, `session.audio.output.speed` for example, as
         `param`;
             `invalid_value`, or `bad_event` (rates), `unsupported_audio_format`, `unsupported_turn_detection`,
-            `invalid_duplex_runtime_config`, `cannot_update_voice`, `model_update_unsupported`,
-            `instructions_update_unsupported`, `ref_audio_update_unsupported`.
+            `invalid_duplex_runtime_config`, `cannot_update_voice`, `instructions_update_unsupported`,
+            `ref_audio_update_unsupported`.
     """
     reader = PatchReader(patch)
     _check_type(reader)
@@ -220,7 +220,6 @@ def _check_locks(
     before: DuplexSessionConfig, after: DuplexSessionConfig, locked: SessionLocks, found: Mapping[str, Found]
 ) -> None:
     rules = (
-        ("model", locked.model, "model_update_unsupported", "The model of a session cannot be changed."),
         (
             "voice",
             locked.voice_spoken,

@@ -73,12 +73,12 @@ class DuplexSessionConfig(SessionConfig):
 class SessionLocks:
     """What an update may no longer change; at open nothing is locked.
 
-    `model`: the client named a model before. `voice_spoken`: sound of the voice was produced.
-    `context_locked`: the model has read its instructions and cannot take others. `ref_audio`: the voice
-    reference is in use.
+    `voice_spoken`: sound of the voice was produced. `context_locked`: the model has read its instructions and
+    cannot take others. `ref_audio`: the voice reference is in use. The model is not among them: any name is
+    taken for the served one at any time, because published clients name one in the address and another in
+    their session object.
     """
 
-    model: bool = False
     voice_spoken: bool = False
     context_locked: bool = False
     ref_audio: bool = False
