@@ -136,6 +136,16 @@ class ModelNote:
     metadata: Mapping[str, Any]
 
 
+@frozen(kw_only=True)
+class ClientNote:
+    """What the model tells the client and the protocol has no word for; the duplex dialect shows it.
+
+    `event` is a JSON object of at most 64 KiB; another one fails its turn.
+    """
+
+    event: Mapping[str, Any]
+
+
 ModelResult = (
     SpeechResult
     | TextResult
@@ -150,6 +160,7 @@ ModelResult = (
     | FunctionCallEnd
     | ModelContext
     | ModelNote
+    | ClientNote
 )
 
 

@@ -20,6 +20,7 @@ import trio
 
 from duplex_trio.plugin.requests import RequestView, StageForward
 from duplex_trio.plugin.results import (
+    ClientNote,
     DeliveredOutput,
     FunctionCallResult,
     ListenResult,
@@ -255,7 +256,7 @@ class UnitFlow:
                     self._note_answered()
                 case FunctionCallResult():
                     await self._called(turn, result)
-                case ModelContext() | ModelNote():
+                case ModelContext() | ModelNote() | ClientNote():
                     self._take_aside(result)
                 case ListenResult():
                     await self._listened(turn, result)

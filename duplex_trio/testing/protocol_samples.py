@@ -40,6 +40,7 @@ from duplex_trio.protocol.duplex import (
     InputTextPart,
     Item,
     MessageItem,
+    ModelEvent,
     OutputAudioBufferCleared,
     OutputAudioBufferStarted,
     OutputAudioBufferStopped,
@@ -280,6 +281,7 @@ def _own_events() -> tuple[DuplexEvent, ...]:
         SessionHeartbeatAck(session_id=session_id, client_event_count=3),
         TurnEvent(session_id=session_id, event="user_started", turn_state="user_speaking", epoch=1),
         PlaybackAcknowledged(event=record),
+        ModelEvent(session_id=session_id, epoch=1, response_id="resp_1", event={"mood": "calm"}),
         OverlapDecision(
             session_id=session_id,
             epoch=1,

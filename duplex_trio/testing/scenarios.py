@@ -12,11 +12,10 @@ from typing import Any, TypeVar
 import trio.testing
 from attrs import Factory, frozen
 
-from duplex_trio.models.scripted.native import NativeAnswer, NativePipeline, NativeUnit, NativeWorker
+from duplex_trio.models.scripted.native import NativePipeline
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.models.scripted.turns import TurnsPipeline
-from duplex_trio.models.scripted.workers import ScriptedAsr
 from duplex_trio.plugin.pipeline import Pipeline
 from duplex_trio.protocol.duplex import (
     ConversationItemInputAudioTranscriptionCompleted,
@@ -31,8 +30,15 @@ from duplex_trio.protocol.duplex import (
     ResponseDone,
     ResponseOutputAudioDelta,
 )
-from duplex_trio.stages.units import SpeechSegment, Transcript
-from duplex_trio.stages.worker import StageWorker, UnitRefused
+from duplex_trio.testing.odd_models import (
+    BreakingPipeline,
+    DeadAsr,
+    DeafAsr,
+    FailingAsr,
+    MoodyPipeline,
+    WithAsr,
+    failing_voice,
+)
 from duplex_trio.testing.transcript import TranscriptTalker
 
 E = TypeVar("E", bound=DuplexEvent)
@@ -287,52 +293,6 @@ async def stage_failed(talker: TranscriptTalker) -> None:
     await talker.heard.wait_closed()
 
 
-# ------------------------------------------------------------------ models with faults
-
-
-class _DeafAsr(ScriptedAsr):
-    def process(self, request: Any, state: Any, unit: SpeechSegment) -> Any:
-        return [Transcript(text="", partial=unit.partial, duration_s=0.5)]
-
-
-class _FailingAsr(ScriptedAsr):
-    def process(self, request: Any, state: Any, unit: SpeechSegment) -> Any:
-        raise UnitRefused("engine_error", "scripted fault")
-
-
-class _DeadAsr(ScriptedAsr):
-    def submit(self, request_id: str, unit: Any, final: bool, context: Any) -> None:
-        raise RuntimeError("out of memory")
-
-
-class _WithAsr(ScriptedPipeline):
-    def __init__(self, asr: type[ScriptedAsr]) -> None:
-        super().__init__(script=Script())
-        self._asr = asr
-
-    def build_worker(self, stage_id: int) -> StageWorker:
-        return super().build_worker(stage_id) if stage_id else self._asr(self.script)
-
-
-class _BreakingNative(NativeWorker):
-    def process(self, request: Any, state: Any, unit: NativeUnit) -> list[NativeAnswer]:
-        answers = list(super().process(request, state, unit))
-        if answers[0].word == "said":
-            raise UnitRefused("runtime_data_plane_stream_failed", "scripted fault")
-        return answers
-
-
-class _BreakingPipeline(NativePipeline):
-    def build_worker(self, stage_id: int) -> StageWorker:
-        return _BreakingNative("he said so")
-
-
-def failing_voice() -> Pipeline:
-    """A model whose voice fails in the middle of its answers."""
-    script = Script(otherwise=lambda _: "one. two. three. four", word_ms=150, fail_speaking="three")
-    return ScriptedPipeline(script=script)
-
-
 IDLE = {
     "audio": {"input": {"turn_detection": {"type": "server_vad", "idle_timeout_ms": 1000}}},
 }
@@ -349,6 +309,9 @@ SCENARIOS: Mapping[str, Scenario] = {
     "written_answer": Scenario(play=written_answer),
     "outside_the_conversation": Scenario(play=outside_the_conversation),
     "items": Scenario(play=items),
+    "model_event": Scenario(
+        play=written_answer, pipeline=lambda: MoodyPipeline(script=Script(otherwise=lambda _: "very well"))
+    ),
     "idle_timeout": Scenario(play=nobody_speaks, patch=IDLE),
     "silence_by_hand": Scenario(play=silence_by_hand, patch=BY_HAND),
     "end_cancelled_after_output": Scenario(play=cancelled_after_output),
@@ -357,14 +320,12 @@ SCENARIOS: Mapping[str, Scenario] = {
     "end_barge_in": Scenario(play=barge_in),
     "end_output_cleared": Scenario(play=output_cleared),
     "end_failed": Scenario(play=failed, pipeline=failing_voice),
-    "end_append_failed": Scenario(
-        play=recognition_failed, pipeline=lambda: _WithAsr(_DeadAsr), patch=BY_HAND
-    ),
+    "end_append_failed": Scenario(play=recognition_failed, pipeline=lambda: WithAsr(DeadAsr), patch=BY_HAND),
     "end_recognition_failed": Scenario(
-        play=recognition_failed, pipeline=lambda: _WithAsr(_FailingAsr), patch=BY_HAND
+        play=recognition_failed, pipeline=lambda: WithAsr(FailingAsr), patch=BY_HAND
     ),
-    "end_listened": Scenario(play=listened, pipeline=lambda: _WithAsr(_DeafAsr), patch=BY_HAND),
+    "end_listened": Scenario(play=listened, pipeline=lambda: WithAsr(DeafAsr), patch=BY_HAND),
     "end_limit_reached": Scenario(play=long_enough),
     "end_session_closed": Scenario(play=closed),
-    "end_stage_failed": Scenario(play=stage_failed, pipeline=_BreakingPipeline, patch=BY_HAND),
+    "end_stage_failed": Scenario(play=stage_failed, pipeline=BreakingPipeline, patch=BY_HAND),
 }

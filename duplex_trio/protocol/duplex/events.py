@@ -21,6 +21,7 @@ from duplex_trio.protocol.duplex.events_extended import (
 from duplex_trio.protocol.duplex.events_own import (
     ListeningResponse,
     ListenRecord,
+    ModelEvent,
     OverlapDecision,
     PlaybackAcknowledged,
     PlaybackRecord,
@@ -102,6 +103,7 @@ EVENT_CLASSES: tuple[type[DuplexEvent], ...] = (
     InputAudioBufferSpeechStarted,
     InputAudioBufferSpeechStopped,
     InputAudioBufferTimeoutTriggered,
+    ModelEvent,
     OutputAudioBufferCleared,
     OutputAudioBufferStarted,
     OutputAudioBufferStopped,
@@ -165,6 +167,7 @@ __all__ = [
     "InputAudioBufferTimeoutTriggered",
     "ListenRecord",
     "ListeningResponse",
+    "ModelEvent",
     "OutputAudioBufferCleared",
     "OutputAudioBufferStarted",
     "OutputAudioBufferStopped",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
+import orjson
 from attrs import Factory, field, frozen
 
 from duplex_trio.protocol.duplex.extension import Playback
@@ -115,6 +116,39 @@ class TurnEvent(RealtimeEvent):
     event: str
     turn_state: str
     epoch: int
+
+
+MODEL_EVENT_BYTES_MAX = 65_536
+"""JSON bytes of what a model tells in one event."""
+
+
+def _record(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    text = orjson.dumps(value)
+    if len(text) > MODEL_EVENT_BYTES_MAX:
+        raise ValueError(f"an event of a model has at most {MODEL_EVENT_BYTES_MAX} bytes of JSON")
+    copied: Mapping[str, Any] = orjson.loads(text)
+    return copied
+
+
+@frozen(kw_only=True)
+class ModelEvent(RealtimeEvent):
+    """What a model tells and the protocol has no word for; `event` is the model's own record.
+
+    `response_id` is that of the response in progress, if there is one.
+
+    Raises:
+        TypeError: `event` is no JSON.
+        ValueError: it is larger than `MODEL_EVENT_BYTES_MAX`.
+    """
+
+    type: ClassVar[str] = "duplex.model_event"
+    kind: ClassVar[EventKind] = EventKind.SESSION
+    tier: ClassVar[int] = 3
+
+    session_id: str
+    epoch: int
+    response_id: str | None = field(default=None, metadata=OMIT_NULL)
+    event: Mapping[str, Any] = field(converter=_record)
 
 
 @frozen(kw_only=True)
