@@ -52,9 +52,8 @@ class PartialTranscripts(OutputSink):
         self._core.counters.partial_transcripts += 1
 
     def _plan(self, pcm: Pcm) -> StageForward | None:
-        transcription = self._core.state.config.transcription or {}
         try:
-            return self._core.plugin.plan_partial(pcm, transcription.get("language"))
+            return self._core.plugin.plan_partial(pcm, self._core.state.config.spoken_language)
         except Exception:
             self._core.log.exception("partial_transcripts.hook_failed")
             return None

@@ -43,7 +43,6 @@ def turn_input(core: SessionCore, turn: Turn) -> TurnInput:
     own = options.instructions if options is not None else None
     tools, choice = offered_tools(core, options)
     parallel = options.parallel_tool_calls if options is not None else None
-    language = (config.transcription or {}).get("language")
     return TurnInput(
         pcm=turn.pcm,
         frames=turn.frames or (),
@@ -58,7 +57,7 @@ def turn_input(core: SessionCore, turn: Turn) -> TurnInput:
         if options is not None and options.temperature is not None
         else config.temperature,
         max_output_tokens=limit if isinstance(limit, int) else None,
-        language=language if isinstance(language, str) else None,
+        language=config.spoken_language,
         tools=tools,
         tool_choice=choice,
         parallel_tool_calls=parallel if parallel is not None else config.parallel_tool_calls is not False,

@@ -6,7 +6,7 @@ checks and the locks are `duplex/session.py`'s.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from attrs import Factory, frozen
@@ -72,6 +72,14 @@ class SessionConfig:
     def speaks(self) -> bool:
         """Whether answers are spoken."""
         return "audio" in self.output_modalities
+
+    @property
+    def spoken_language(self) -> str | None:
+        """The language that the user is said to speak; None when it is unknown or one of several."""
+        said = self.transcription or {}
+        several: Sequence[Any] = said.get("languages") or ()
+        language = said.get("language") or (several[0] if len(several) == 1 else None)
+        return language if isinstance(language, str) else None
 
 
 def read_formats(

@@ -2,6 +2,10 @@
 
 An update is a partial object: absent fields stay, null returns a field to its default. Objects inside merge
 in the same way (RFC 7396). What each field accepts is in `session_fields.py`.
+
+A key that nobody knows is kept and shown, at every depth but inside of turn detection: a client that is newer
+than this server says more than it needs, and must not lose its session for it. A `response.create` refuses such a
+key, because nothing would show that it was ignored.
 """
 
 from __future__ import annotations
