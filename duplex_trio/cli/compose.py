@@ -26,11 +26,11 @@ def read_deploy(
         max_sessions: sessions at once; None leaves the deployment's.
 
     Raises:
-        CommandError: the deployment is faulty, or has no stage of that name.
+        CommandError: the deployment is faulty, or has no stage of that name that loads a model.
     """
     try:
         deploy = load_deploy(name_or_path)
-        stages = {stage.name: stage.stage_id for stage in pipeline_stages(deploy.pipeline)}
+        stages = {stage.name: stage for stage in pipeline_stages(deploy.pipeline)}
     except (DeployError, UnknownPipelineError) as error:
         raise CommandError(str(error)) from error
     if deploy.session_mode != "duplex":
@@ -43,7 +43,9 @@ def read_deploy(
             raise CommandError(
                 f"--{role}: pipeline {deploy.pipeline} has no {role} stage, but {', '.join(stages)}"
             )
-    deploy = with_models(deploy, {stages[role]: reference for role, reference in asked.items()})
+        if not stages[role].loads_model:
+            raise CommandError(f"--{role}: pipeline {deploy.pipeline} loads no models")
+    deploy = with_models(deploy, {stages[role].stage_id: reference for role, reference in asked.items()})
     if max_sessions is not None:
         session = attrs.evolve(deploy.duplex_session, max_sessions=max_sessions)
         deploy = attrs.evolve(deploy, duplex_session=session)

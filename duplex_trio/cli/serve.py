@@ -108,7 +108,9 @@ def _add_model_options(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             f"--{role}", metavar="REF", help=f"{what}: a packaged name, a folder, a file or a hub id"
         )
-    parser.add_argument("--model-name", metavar="NAME", help="name to serve the model under")
+    parser.add_argument(
+        "--model-name", metavar="NAME", type=_model_name, help="name to serve the model under"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -209,6 +211,12 @@ def _number(kind: type[int] | type[float], low: float, high: float | None = None
 def _api_key(text: str) -> str:
     if not text.strip() or text != text.strip():
         raise argparse.ArgumentTypeError("a key must not be empty or have spaces around it")
+    return text
+
+
+def _model_name(text: str) -> str:
+    if not text.strip() or not text.isprintable():
+        raise argparse.ArgumentTypeError("a name has letters that can be seen")
     return text
 
 

@@ -38,6 +38,7 @@ from duplex_trio.protocol.duplex.audio import pcm16_bytes
 from duplex_trio.protocol.duplex.pictures import grey_png
 
 WARM_UP_TOKENS = 16
+TOO_SMALL = "; a limit of the deployment is too small for a single turn (docs/limits.md)"
 DEFAULT_PCM_RATE_HZ = 24_000
 """Rate of pcm16 in a session that declares nothing."""
 TONE_HZ, TONE_S = 220, 0.4
@@ -78,11 +79,14 @@ class WarmUpAttachment(Attachment):
         except (trio.TooSlowError, trio.EndOfChannel) as error:
             raise WarmUpError("the model did not answer the warm-up turn") from error
         if isinstance(sign, ErrorEvent):
-            raise WarmUpError(f"the warm-up turn failed: {sign.error.message}")
+            advice = TOO_SMALL if sign.error.type == "rate_limit_error" else ""
+            raise WarmUpError(f"the warm-up turn failed: {sign.error.message}{advice}")
         if isinstance(sign, ResponseDone) and sign.response.status == "failed":
             details = sign.response.status_details
-            cause = details.error.message if details is not None and details.error is not None else "unknown"
-            raise WarmUpError(f"the warm-up turn failed: {cause}")
+            fault = details.error if details is not None else None
+            cause = "unknown" if fault is None else fault.message
+            advice = TOO_SMALL if fault is not None and fault.type == "rate_limit_error" else ""
+            raise WarmUpError(f"the warm-up turn failed: {cause}{advice}")
 
 
 def warm_up_session(plugin: DuplexModelPlugin) -> Mapping[str, Any]:

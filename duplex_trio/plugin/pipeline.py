@@ -19,13 +19,15 @@ if TYPE_CHECKING:
 class StageSpec:
     """One stage of a pipeline. `input_sources` are the stages that feed it; none marks an entry stage.
 
-    `window` is how many outputs of one request may wait for their consumer before the stage passes it over.
+    `window` is how many outputs of one request may wait for their consumer before the stage passes it over. A
+    stage that `loads_model` has one that a deployment may exchange.
     """
 
     stage_id: int
     name: str
     input_sources: tuple[int, ...] = ()
     window: int = UNLIMITED
+    loads_model: bool = True
 
 
 def check_topology(stages: Sequence[StageSpec]) -> None:

@@ -169,6 +169,11 @@ def config_timeout(seconds: float) -> RefuseSession:
     return RefuseSession(RealtimeError("config_timeout", f"no session.update within {seconds:g} s"))
 
 
+def shutting_down() -> RefuseSession:
+    """What a client gets that has not said what it wants when the server is told to stop."""
+    return RefuseSession(RealtimeError("resource_exhausted", "the server is shutting down", retryable=True))
+
+
 def binary_message() -> RealtimeError:
     """What a client gets for a binary frame."""
     return RealtimeError("bad_event", "messages are text frames with JSON; binary frames are not used")

@@ -187,15 +187,21 @@ class RealtimeConnection:
                 handle.submit(command)
 
     async def _first_message(self) -> OpenSession | ResumeSession | RefuseSession | None:
-        with trio.move_on_after(self._config_timeout_s):
+        undecided = self._deployment.undecided
+        with trio.move_on_after(self._config_timeout_s) as scope:
+            undecided.add(scope)
             try:
                 text = await self._channel.receive()
             except ChannelClosedError as closed:
                 self._lose(closed.code)
                 return None
+            finally:
+                undecided.discard(scope)
             if text is None:
                 return RefuseSession(envelope.binary_message())
             return envelope.read_first_message(self._handshake, text)
+        if self._deployment.draining:
+            return envelope.shutting_down()
         return envelope.config_timeout(self._config_timeout_s)
 
     def _lose(self, code: int) -> None:

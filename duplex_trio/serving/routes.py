@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from attrs import define, frozen
+import trio
+from attrs import define, field, frozen
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from duplex_trio.serving.asgi import JSON
@@ -37,6 +38,7 @@ class Deployment:
         created_s: when the server started, in seconds since 1970.
         max_model_len: tokens the language model takes; None when the deployment does not say.
         draining: the server is on its way out and takes no new sessions.
+        undecided: around waits for clients that have not said yet what they want; cancelled by the drain.
     """
 
     omni: DuplexOmni
@@ -44,6 +46,13 @@ class Deployment:
     created_s: int
     max_model_len: int | None = None
     draining: bool = False
+    undecided: set[trio.CancelScope] = field(factory=set)
+
+    def begin_drain(self) -> None:
+        """Take no new sessions from here on, and let nobody wait for one."""
+        self.draining = True
+        for scope in self.undecided:
+            scope.cancel()
 
     @property
     def healthy(self) -> bool:

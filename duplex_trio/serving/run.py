@@ -162,7 +162,7 @@ async def _serve_http(
         await nursery.start(serve, name="hypercorn")
         task_status.started(ServerAddress(host, port, options.tls))
         await stopping.asked.wait()
-        app.deployment.draining = True
+        app.deployment.begin_drain()
         log.info("server.draining", timeout_s=options.drain_timeout_s)
         with stopping.patience:
             await omni.drain(options.drain_timeout_s)

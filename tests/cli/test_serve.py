@@ -74,6 +74,9 @@ def test_keys_come_from_options_and_the_environment_without_repetition(
         ("--allow-origin", "https://app.example/"),
         ("--log-level", "loud"),
         ("--ws", "uvicorn"),
+        ("--model-name", ""),
+        ("--model-name", " "),
+        ("--model-name", "a\nb"),
     ],
 )
 def test_a_value_that_cannot_be_is_refused_by_the_parser(
@@ -123,6 +126,14 @@ def test_a_model_for_a_stage_that_is_not_there_names_those_that_are() -> None:
         CommandError, match="--video: pipeline scripted has no video stage, but asr, llm, tts"
     ):
         read_deploy("scripted", models={"video": "x"})
+
+
+@pytest.mark.parametrize("name", ["scripted", "scripted_turns", "scripted_native"])
+def test_a_model_for_a_pipeline_that_loads_none(name: str) -> None:
+    """Taken silently, it would be thought to answer."""
+    role = {"scripted": "llm", "scripted_turns": "tts", "scripted_native": "native"}[name]
+    with pytest.raises(CommandError, match=f"--{role}: pipeline {name} loads no models"):
+        read_deploy(name, models={role: "x"})
 
 
 def test_the_limits_of_the_deployment_reach_the_engine(tmp_path: Path) -> None:

@@ -134,6 +134,21 @@ async def test_a_draining_server_refuses_and_ends_when_the_last_session_has_left
         assert await server.exit_code() == 0
 
 
+@pytest.mark.parametrize("path", ["native", "asgi"])
+async def test_a_client_that_has_not_asked_for_a_session_yet_is_told_too(tmp_path: Path, path: str) -> None:
+    async with serving(tmp_path, "--drain-timeout", "600", "--ws", path) as server:
+        undecided = await RawWebSocket.open(server.port)
+        await undecided.send(upgrade_request("/v1/duplex"))
+        assert (await undecided.response_head())[0] == 101
+        server.signal()
+        refusal = await undecided.receive()
+        assert refusal is not None
+        assert orjson.loads(refusal.payload)["error"]["message"] == "the server is shutting down"
+        assert await last_frame(undecided) == (1013, "resource_exhausted")
+        await undecided.aclose()
+        assert await server.exit_code() == 0
+
+
 async def test_a_second_signal_ends_sessions_at_once_but_says_goodbye(tmp_path: Path) -> None:
     async with serving(tmp_path, "--drain-timeout", "600", "--host", "0.0.0.0") as server:
         live = await server.open()

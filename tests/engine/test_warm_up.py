@@ -14,6 +14,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from duplex_trio.engine import SessionLimits
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni, WarmUpError
 from duplex_trio.models.scripted.lockstep import LockstepPipeline
 from duplex_trio.models.scripted.native import NativePipeline
@@ -54,8 +55,9 @@ class Particular(TurnsPipeline):
         return self.plugin
 
 
-async def warm(pipeline: Pipeline) -> None:
-    omni = DuplexOmni(pipeline, max_sessions=1, stage_factory=partial(InlineStage, step_s=0.02))
+async def warm(pipeline: Pipeline, limits: SessionLimits | None = None) -> None:
+    factory = partial(InlineStage, step_s=0.02)
+    omni = DuplexOmni(pipeline, max_sessions=1, limits=limits, stage_factory=factory)
     async with trio.open_nursery() as nursery:
         await nursery.start(omni.run)
         statistics = omni.statistics()
@@ -139,3 +141,11 @@ async def test_a_model_that_does_not_work(autojump_clock: MockClock, make: Any, 
         pytest.RaisesGroup(pytest.RaisesExc(WarmUpError, match=message), flatten_subgroups=True),
     ):
         await warm(make())
+
+
+async def test_a_limit_that_is_too_small(autojump_clock: MockClock) -> None:
+    """It is named, with where limits are told of."""
+    limits = SessionLimits(conversation_chars_max=3)
+    message = "characters.*a limit of the deployment is too small"
+    with pytest.RaisesGroup(pytest.RaisesExc(WarmUpError, match=message), flatten_subgroups=True):
+        await warm(TurnsPipeline(), limits)

@@ -123,7 +123,7 @@ class LockstepPipeline(Pipeline):
     """
 
     name = "scripted_lockstep"
-    stages = (StageSpec(stage_id=0, name="lockstep", window=4),)
+    stages = (StageSpec(stage_id=0, name="lockstep", window=4, loads_model=False),)
 
     def __init__(self, deploy: DeployConfig | None = None) -> None:
         self.plugin = LockstepPlugin()

@@ -152,7 +152,7 @@ class NativePipeline(Pipeline):
     """
 
     name = "scripted_native"
-    stages = (StageSpec(stage_id=0, name="native", window=4),)
+    stages = (StageSpec(stage_id=0, name="native", window=4, loads_model=False),)
 
     def __init__(
         self, deploy: DeployConfig | None = None, *, answer: str = DEFAULT_ANSWER, endless: bool = False

@@ -25,9 +25,9 @@ class ScriptedPipeline(Pipeline):
 
     name = "scripted"
     stages = (
-        StageSpec(stage_id=ASR, name="asr"),
-        StageSpec(stage_id=LLM, name="llm", input_sources=(ASR,)),
-        StageSpec(stage_id=TTS, name="tts", input_sources=(LLM,), window=4),
+        StageSpec(stage_id=ASR, name="asr", loads_model=False),
+        StageSpec(stage_id=LLM, name="llm", input_sources=(ASR,), loads_model=False),
+        StageSpec(stage_id=TTS, name="tts", input_sources=(LLM,), window=4, loads_model=False),
     )
 
     def __init__(

@@ -152,8 +152,8 @@ class TurnsPipeline(Pipeline):
 
     name = "scripted_turns"
     stages = (
-        StageSpec(stage_id=MIND, name="mind"),
-        StageSpec(stage_id=VOICE, name="tts", input_sources=(MIND,), window=4),
+        StageSpec(stage_id=MIND, name="mind", loads_model=False),
+        StageSpec(stage_id=VOICE, name="tts", input_sources=(MIND,), window=4, loads_model=False),
     )
 
     def __init__(self, deploy: DeployConfig | None = None, *, script: Script | None = None) -> None:

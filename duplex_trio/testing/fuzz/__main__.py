@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import secrets
+import shlex
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -30,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="how long (default: %(default)s)")
     parser.add_argument("--seed", type=int, help="begin with this one; without, any")
     parser.add_argument(
-        "serve_arguments", nargs="*", metavar="-- ARGUMENT", help="more arguments of `duplex-trio serve`"
+        "--serve", default="", help='more arguments of `duplex-trio serve`, such as "--ws asgi"'
     )
     args = parser.parse_args(argv)
     seed = secrets.randbelow(1 << 31) if args.seed is None else args.seed
@@ -39,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         tried = _fuzz_structure(args.seconds, seed)
         print(f"{tried} programs: nothing broke")
         return 0
-    with _server(args.serve_arguments) as (port, pid):
+    with _server(shlex.split(args.serve)) as (port, pid):
         storm = Storm(port, pid, STREAMS[args.what], seed)
         trio.run(partial(storm.throw, sys.maxsize, seconds=args.seconds))
     print(f"{storm.thrown} connections: nothing broke; answered: {dict(sorted(storm.answers.items()))}")
