@@ -25,6 +25,7 @@ from duplex_trio.session.core import SessionCore
 from duplex_trio.session.model_config import check_ref_audio, updated_runtime_config
 from duplex_trio.session.state.engine_session import DuplexEngineSession
 from duplex_trio.session.state.items import seed_user_text
+from duplex_trio.session.state.response_start import output_format_of
 
 MIN_SPEED, MAX_SPEED = 0.25, 1.5
 """OpenAI's range of `speed`."""
@@ -106,12 +107,7 @@ class SessionUpdater:
             raise RealtimeError(
                 "unsupported_native_response_options", "the model takes no tools", param="response.tools"
             )
-        if options.output_format is not None:
-            raise RealtimeError(
-                "unsupported_native_response_options",
-                "the output format is the session's; change it with session.update",
-                param="response.audio.output.format",
-            )
+        output_format_of(core.state.config, options, core.state.dialect)
 
     def check_voice(self, voice: str | None, param: str) -> None:
         """Any voice name is taken.

@@ -8,6 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from duplex_trio.protocol.duplex.audio import (
     AudioFormat,
@@ -33,6 +35,7 @@ RATES = [
     (22050, 24000),
     (24000, 8000),
 ]
+EVERY_RATE_HZ = [8000, 16_000, 22_050, 24_000, 44_100, 48_000]
 ALL_PCM16 = np.arange(-32768, 32768, dtype="<i2").tobytes()
 
 
@@ -84,6 +87,25 @@ def test_pieces_resample_to_exactly_what_the_whole_does(from_hz: int, to_hz: int
     np.testing.assert_array_equal(np.concatenate([before_flush, stream.flush()]), whole)
     assert abs(len(whole) - len(sound) * to_hz / from_hz) <= 1
     np.testing.assert_array_equal(np.concatenate([stream.feed(sound), stream.flush()]), whole)
+
+
+@pytest.mark.slow
+@given(
+    st.sampled_from(EVERY_RATE_HZ),
+    st.sampled_from(EVERY_RATE_HZ),
+    st.lists(st.integers(0, 3000), max_size=12),
+)
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_no_way_to_cut_a_sound_changes_it(from_hz: int, to_hz: int, sizes: list[int]) -> None:
+    """Of any of the usual rates into any other, and its length is right to a sample."""
+    sound = _noise(sum(sizes), seed=len(sizes))
+    stream, at, pieces = StreamResampler(from_hz, to_hz), 0, []
+    for size in sizes:
+        pieces.append(stream.feed(sound[at : at + size]))
+        at += size
+    made = np.concatenate([*pieces, stream.flush()])
+    np.testing.assert_array_equal(made, resample(sound, from_hz, to_hz))
+    assert abs(len(made) - len(sound) * to_hz / from_hz) <= 1
 
 
 def test_resampling_keeps_a_tone_in_place_and_at_its_level() -> None:

@@ -1,4 +1,8 @@
-"""Both G.711 laws against the standard library's implementation, over every value there is."""
+"""Both G.711 laws over every value there is, against the tables of the recommendation and the standard library's.
+
+The recommendation's are computed here from its words alone: the values of ITU-T G.711 (11/88), tables 1a to 2b,
+are the ends of segments that double, and an encoder gives each sample the code whose range it falls in.
+"""
 
 from __future__ import annotations
 
@@ -42,3 +46,51 @@ def test_tables_cannot_be_changed(law: g711.Law) -> None:
     for table in (g711.encode_table(law), g711.decode_table(law), g711.float_table(law)):
         with pytest.raises(ValueError, match="read-only"):
             table[0] = 0
+
+
+def ulaw_of_the_recommendation(magnitude: int) -> int:
+    """Tables 2: 8 segments of 16 steps; a 14-bit magnitude, 33 added, says segment and step in its leading bits."""
+    biased = min(magnitude, 8158) + 33
+    segment = next(number for number in range(8) if biased < 64 << number)
+    return segment << 4 | (biased - (32 << segment)) // (2 << segment)
+
+
+def alaw_of_the_recommendation(magnitude: int) -> int:
+    """Tables 1: two linear segments of 16 steps of 2, then each twice as wide; a magnitude of 12 bits."""
+    if magnitude < 64:
+        return magnitude // 2
+    segment = next(number for number in range(2, 8) if magnitude < 64 << (number - 1))
+    return segment << 4 | (magnitude - (32 << (segment - 1))) // (2 << (segment - 1))
+
+
+@pytest.mark.slow
+def test_every_sample_has_the_code_of_the_recommendation() -> None:
+    """16-bit samples are those of 14 bits (mu-law) and 13 bits (A-law), shifted: the lowest bits say nothing.
+
+    The sign is the first bit of a code, 1 for positive; mu-law sends all bits inverted, A-law every other one.
+    """
+    ulaw, alaw = bytearray(), bytearray()
+    for sample in EVERY_SAMPLE.tolist():
+        linear = sample >> 2
+        code = ulaw_of_the_recommendation(abs(linear)) | (0 if linear >= 0 else 0x80)
+        ulaw.append(code ^ 0xFF)
+        linear = sample >> 3
+        code = alaw_of_the_recommendation(linear if linear >= 0 else -linear - 1) | (
+            0x80 if linear >= 0 else 0
+        )
+        alaw.append(code ^ 0x55)
+    assert g711.encode(EVERY_SAMPLE, "ulaw") == ulaw
+    assert g711.encode(EVERY_SAMPLE, "alaw") == alaw
+
+
+def test_every_code_has_the_value_of_the_recommendation() -> None:
+    """The middle of its range; of mu-law's first range that is 0."""
+    for byte in range(256):
+        code = byte ^ 0xFF
+        segment, step = code >> 4 & 7, code & 15
+        value = ((2 * step + 33) << segment) - 33
+        assert g711.decode_table("ulaw")[byte] == (-4 * value if code & 0x80 else 4 * value)
+        code = byte ^ 0x55
+        segment, step = code >> 4 & 7, code & 15
+        value = 2 * step + 1 if segment == 0 else (2 * step + 33) << (segment - 1)
+        assert g711.decode_table("alaw")[byte] == (8 * value if code & 0x80 else -8 * value)

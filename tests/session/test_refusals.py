@@ -236,8 +236,8 @@ FAULTS: dict[str, tuple[Faulty, str, str | None]] = {
         "response.audio.output.speed",
     ),
     "a response in its own format": (
-        CreateResponse(options=ResponseCreateOptions(output_format="g711_ulaw")),
-        "unsupported_native_response_options",
+        CreateResponse(options=ResponseCreateOptions(output_format="mp3")),
+        "unsupported_audio_format",
         "response.audio.output.format",
     ),
     "a response to what is unknown": (

@@ -208,9 +208,14 @@ async def test_a_new_input_format_is_for_the_sound_behind_it(autojump_clock: Moc
             "response.audio.output.speed",
         ),
         (
-            ResponseCreateOptions(output_format="g711_ulaw"),
-            "unsupported_native_response_options",
+            ResponseCreateOptions(output_format="pcm_f32le"),
+            "unsupported_audio_format",
             "response.audio.output.format",
+        ),
+        (
+            ResponseCreateOptions(output_format={"type": "audio/pcm", "rate": 7}),
+            "bad_event",
+            "response.audio.output.format.rate",
         ),
     ],
 )

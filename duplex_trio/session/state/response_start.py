@@ -11,8 +11,8 @@ from duplex_trio.protocol.duplex import (
     ResponseAudioOutput,
     ResponseCreateOptions,
 )
-from duplex_trio.protocol.duplex.audio import AudioOutputEncoder, wire_format
-from duplex_trio.protocol.duplex.session import DuplexSessionConfig
+from duplex_trio.protocol.duplex.audio import AudioFormat, AudioOutputEncoder, parse_format, wire_format
+from duplex_trio.protocol.duplex.session import DialectName, DuplexSessionConfig
 from duplex_trio.session.state.response import Response
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ def new_response(
     response_id = f"resp-{session.session_id}-{session.epoch}-{session.new_id('')[:8]}"
     modalities = modalities_of(config, options)
     voice = (options.voice if options is not None else None) or config.voice or session.default_voice
-    sound = ResponseAudio(output=ResponseAudioOutput(format=wire_format(config.output_format), voice=voice))
+    output_format = output_format_of(config, options, session.dialect)
+    sound = ResponseAudio(output=ResponseAudioOutput(format=wire_format(output_format), voice=voice))
     limit = options.max_output_tokens if options is not None else None
     outside = options is not None and options.conversation == "none"
     return Response(
@@ -46,7 +47,7 @@ def new_response(
         epoch=session.epoch,
         turn_id=turn_id,
         created_s=now_s,
-        encoder=AudioOutputEncoder(config.output_format, session.output_sample_rate_hz),
+        encoder=AudioOutputEncoder(output_format, session.output_sample_rate_hz),
         modalities=modalities,
         conversation_id=None if outside else session.conversation_id,
         new_id=session.new_id,
@@ -63,3 +64,24 @@ def modalities_of(config: DuplexSessionConfig, options: ResponseCreateOptions | 
     """The modalities of a response: its own, else the session's."""
     own = options.output_modalities if options is not None else None
     return own if own else tuple(name for name in MODALITIES if name in config.output_modalities)
+
+
+def output_format_of(
+    config: DuplexSessionConfig, options: ResponseCreateOptions | None, dialect: DialectName
+) -> AudioFormat:
+    """The format of a response's sound: its own, else the session's. What it leaves out is the session's.
+
+    As in OpenAI's protocol it may be any that a session can have, G.711 too.
+
+    Raises:
+        RealtimeError: `unsupported_audio_format`, or `bad_event` for a rate.
+    """
+    if options is None or options.output_format is None:
+        return config.output_format
+    return parse_format(
+        options.output_format,
+        direction="output",
+        param="response.audio.output.format",
+        current=config.output_format,
+        duplex_names=dialect == "duplex",
+    )
