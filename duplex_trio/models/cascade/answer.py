@@ -120,7 +120,7 @@ class Answer:
             return [self._waiting.popleft()] if self._waiting else []
         return [SpeechResult(pcm=chunk.pcm, sample_rate_hz=chunk.sample_rate_hz, text=chunk.text)]
 
-    def begin_again(self, watch: CallWatch) -> None:
+    def begin_again(self, watch: CallWatch | None) -> None:
         """Another request of the language model goes on with the answer."""
         self.retried, self.watch = True, watch
         self.tokens.begin_again()

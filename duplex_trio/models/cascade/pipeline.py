@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
+
 from duplex_trio.deploy.config import DeployConfig, StageDeploy
 from duplex_trio.models.cascade.asr import WhisperWorker
 from duplex_trio.models.cascade.plugin import ASR, LLM, TTS, CascadePlugin
@@ -50,8 +52,12 @@ class CascadePipeline(Pipeline):
         self._vad = resolve_reference(vad, "vad") if vad is not None else None
         assert self._llm.path is not None
         self._llm_path = str(self._llm.path)
-        self._profile = with_sampling(profile_for(self._llm.name), deploy.stage(LLM).default_sampling_params)
-        self._tokenizer = ChatTokenizer.from_model(self._llm_path, template=self._profile.chat_template)
+        profile = with_sampling(profile_for(self._llm.name), deploy.stage(LLM).default_sampling_params)
+        self._tokenizer = ChatTokenizer.from_model(self._llm_path, template=profile.chat_template)
+        knows_calls = self._tokenizer.takes_tools
+        self._profile = attrs.evolve(
+            profile, knows_calls=knows_calls, tags_calls=not knows_calls or self._tokenizer.tags_calls
+        )
 
     def model_name(self) -> str:
         """The language model's name: it is what people choose a deployment by."""
@@ -73,6 +79,7 @@ class CascadePipeline(Pipeline):
             voices=(VOICE,),
             context_tokens=self._deploy.stage(LLM).max_model_len,
             count_tokens=self._tokenizer.count,
+            guided=True,
         )
 
     def build_vad_worker(self) -> StageWorker | None:

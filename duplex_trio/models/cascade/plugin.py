@@ -8,15 +8,17 @@ its transcript ends at recognition.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
 from attrs import define
 
+from duplex_trio.models.calling.guides import Guide, call_guide
 from duplex_trio.models.calling.watch import CallWatch
 from duplex_trio.models.calling.wording import fault_told
 from duplex_trio.models.cascade.answer import Answer
+from duplex_trio.models.cascade.functions import CHECKED_TOOLS, calling_of, check_tools, check_turn
 from duplex_trio.models.cascade.profiles import ChatProfile
 from duplex_trio.models.cascade.prompt import CountTokens, build_prompt
 from duplex_trio.plugin.capabilities import DuplexCapabilities
@@ -28,6 +30,7 @@ from duplex_trio.plugin.results import (
     ModelResult,
     UserTranscript,
 )
+from duplex_trio.protocol.duplex.session import DuplexSessionConfig
 from duplex_trio.stages.port import StageOutput
 from duplex_trio.stages.units import (
     ChatMessage,
@@ -64,6 +67,7 @@ class CascadeRequest:
     turn: TurnInput
     answer: Answer
     prompt: ChatPrompt | None = None
+    guide: Guide | None = None
     forwards: Sequence[StageForward] = ()
 
 
@@ -75,6 +79,7 @@ class CascadePlugin(DuplexModelPlugin):
         voices: names of the synthesis voices; the first is the default.
         context_tokens: size of the language model's context.
         count_tokens: counts a prompt's tokens, so that a long conversation is cut to fit.
+        guided: the language model's stage can hold an answer to a grammar (`structured_outputs`).
     """
 
     plugin_id = "cascade"
@@ -89,7 +94,9 @@ class CascadePlugin(DuplexModelPlugin):
         voices: Sequence[str],
         context_tokens: int | None = None,
         count_tokens: CountTokens | None = None,
+        guided: bool = False,
     ) -> None:
+        self._guided = guided
         self._profile = profile
         self._context_tokens = context_tokens
         self._count_tokens = count_tokens
@@ -107,9 +114,29 @@ class CascadePlugin(DuplexModelPlugin):
             speculation_pause_ms=SPECULATION_PAUSE_MS,
         )
 
+    async def prepare_runtime_config(self, config: DuplexSessionConfig, model_name: str) -> Mapping[str, Any]:
+        """Check the functions of a session that opens; see `DuplexModelPlugin`."""
+        return self.runtime_config_for_update(config, {})
+
+    def runtime_config_for_update(
+        self, config: DuplexSessionConfig, current: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Check the functions of a session if they are others than before.
+
+        Raises:
+            RealtimeError: `invalid_value`, naming the one whose parameters are no JSON schema.
+        """
+        if current.get(CHECKED_TOOLS) == config.tools:
+            return current
+        check_tools(config.tools, "session.tools")
+        return {**current, CHECKED_TOOLS: config.tools}
+
     def plan_turn(self, turn: TurnInput) -> TurnPlan:
         """Plan one turn; see the module for its ways through the stages."""
-        state = CascadeRequest(turn, self._new_answer(turn))
+        check_turn(turn)
+        voice = turn.voice if turn.voice in self.voices else self.default_voice
+        answer = Answer(turn, voice=voice, sentences_max=self._profile.sentences_max)
+        state = CascadeRequest(turn, answer)
         # Behind a call that is none, the language model is asked once more, which its last stage cannot be.
         last = TTS if "audio" in turn.modalities or turn.tools else LLM
         final = last if turn.respond else ASR
@@ -173,17 +200,6 @@ class CascadePlugin(DuplexModelPlugin):
             results.append(answer.end())
         return results
 
-    def _new_answer(self, turn: TurnInput) -> Answer:
-        return Answer(
-            turn,
-            voice=turn.voice if turn.voice in self.voices else self.default_voice,
-            sentences_max=self._profile.sentences_max,
-            watch=self._new_watch(turn),
-        )
-
-    def _new_watch(self, turn: TurnInput) -> CallWatch | None:
-        return CallWatch(turn.tools, parallel=turn.parallel_tool_calls) if turn.tools else None
-
     def _ask(self, state: CascadeRequest, user_text: str | None) -> StageForward:
         turn, profile = state.turn, self._profile
         max_tokens = turn.max_output_tokens or profile.max_tokens
@@ -191,13 +207,19 @@ class CascadePlugin(DuplexModelPlugin):
         if self._context_tokens is not None:
             # A limit above the context is common among clients; it must not leave the prompt without room.
             room = self._context_tokens - min(max_tokens, self._context_tokens // 2)
+        calling = calling_of(turn, user_text, profile)
+        if self._guided:
+            state.guide = call_guide(
+                calling.tools, calling.choice, parallel=turn.parallel_tool_calls, tagged=profile.tags_calls
+            )
+        state.answer.watch = self._new_watch(state)
         state.prompt = build_prompt(
             turn.conversation,
             instructions=turn.instructions,
             user_text=user_text,
             profile=profile,
-            tools=turn.tools,
-            tool_choice=turn.tool_choice,
+            tools=calling.tools,
+            tool_choice=calling.choice,
             tokens_max=room,
             count_tokens=self._count_tokens,
         )
@@ -212,12 +234,17 @@ class CascadePlugin(DuplexModelPlugin):
             ChatMessage(role="assistant", content=answer.watch.written),
             ChatMessage(role="user", content=fault_told(answer.watch.fault or "")),
         ]
-        watch = self._new_watch(state.turn)
-        assert watch is not None
-        answer.begin_again(watch)
+        answer.begin_again(self._new_watch(state))
         return self._to_language_model(
             state, attrs.evolve(state.prompt, messages=[*state.prompt.messages, *wrong])
         )
+
+    def _new_watch(self, state: CascadeRequest) -> CallWatch | None:
+        turn, guide = state.turn, state.guide
+        if not turn.tools:
+            return None
+        exact = guide is not None and guide.exact
+        return CallWatch(turn.tools, parallel=turn.parallel_tool_calls, exact=exact)
 
     def _to_language_model(self, state: CascadeRequest, prompt: ChatPrompt) -> StageForward:
         turn, profile = state.turn, self._profile
@@ -226,6 +253,9 @@ class CascadePlugin(DuplexModelPlugin):
             top_p=profile.top_p,
             repetition_penalty=profile.repetition_penalty,
             max_tokens=turn.max_output_tokens or profile.max_tokens,
+            extra={}
+            if state.guide is None
+            else {"structured_outputs": {"structural_tag": state.guide.structural_tag}},
         )
         return StageForward(stage_id=LLM, unit=prompt, params=params, final=True)
 

@@ -39,6 +39,8 @@ class ChatProfile:
     sentences_max: int | None = None
     chat_template: str | None = None
     knows_calls: bool = False
+    tags_calls: bool = True
+    decides_calls: bool = True
 
 
 _PLAIN_CHATML = (
@@ -60,6 +62,8 @@ _SMALL = ChatProfile(
     max_tokens=128,
     sentences_max=3,
     chat_template=_PLAIN_CHATML,
+    # Told of functions, they answer questions about code and call nothing, in any wording that was tried.
+    decides_calls=False,
 )
 _PROFILES = {"smollm2-135m": _SMALL, "smollm2-360m": _SMALL}
 
