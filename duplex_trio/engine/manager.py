@@ -15,6 +15,7 @@ from attrs import define
 from duplex_trio.deploy import SessionLimits
 from duplex_trio.engine.metrics import EngineMetrics
 from duplex_trio.plugin.plugin import DuplexModelPlugin
+from duplex_trio.plugin.resumable import ResumableModelPlugin
 from duplex_trio.protocol.duplex import RealtimeError
 from duplex_trio.protocol.duplex.session import DialectName, SessionDefaults, apply_patch, default_config
 from duplex_trio.session.attachment import Attachment, ResumableAttachment
@@ -294,6 +295,7 @@ class DuplexSessionManager:
             lease=DuplexLeaseState(limits.idle_ttl_s, limits.disconnect_grace_s, trio.current_time()),
             timeline=InputTimeline(plugin.input_sample_rate_hz, limits.pending_input_bytes_max),
             output_sample_rate_hz=plugin.output_sample_rate_hz,
+            stretches_speech=not plugin.speaks_at_speed and not isinstance(plugin, ResumableModelPlugin),
             limits=limits,
             new_id=new_id,
             conversation_id=new_id("conv_"),

@@ -25,7 +25,9 @@ class DuplexModelPlugin(ABC):
     """Contract between the engine and one model.
 
     `private_runtime_config_keys` are keys of `extra_body` that a client may not set. A model that
-    `requires_ref_audio` speaks only in sessions that were opened with a reference recording.
+    `requires_ref_audio` speaks only in sessions that were opened with a reference recording. One that
+    `speaks_at_speed` makes its sound at the speed of its turn; the sound of another is stretched, unless it
+    owns its turns: what speaks and listens at once does so in its own time.
     """
 
     plugin_id: str
@@ -36,6 +38,7 @@ class DuplexModelPlugin(ABC):
     default_silence_duration_ms: int = 500
     private_runtime_config_keys: frozenset[str] = frozenset()
     requires_ref_audio: bool = False
+    speaks_at_speed: bool = False
 
     @abstractmethod
     def capabilities(self, max_sessions: int) -> DuplexCapabilities:
@@ -119,9 +122,10 @@ class DuplexModelPlugin(ABC):
     def create_session_state(self) -> Any:
         """What the model remembers of one session, made as it opens and owned by it.
 
-        Found as `session_state` in `TurnInput`, `EpochInput` and `RequestView`. Keep it bounded. A turn may be
-        planned and thrown away, and two requests of one session may be live at once, so planning a turn must
-        not change it; `commit_model_context` may, and so may the hooks of units, which come one at a time.
+        Found as `session_state` in `TurnInput`, `EpochInput` and `RequestView`. Keep it bounded. A turn may
+        be planned and thrown away, and two requests of one session may be live at once, so planning a turn
+        must not change it; `commit_model_context` may, and so may the hooks of units, which come one at a
+        time.
         """
         return None
 

@@ -6,13 +6,18 @@ import base64
 import io
 import json
 import wave
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script
+from duplex_trio.models.scripted.turns import TurnsPipeline
+from duplex_trio.models.scripted.workers import TONE_HZ
+from duplex_trio.plugin.pipeline import Pipeline
 from duplex_trio.protocol.duplex import (
     AppendAudio,
     Commit,
@@ -248,3 +253,45 @@ def test_a_client_that_sends_base64_of_both_kinds_of_padding() -> None:
             command = decode_command(json.dumps(message))
             assert isinstance(command, AppendAudio)
             assert command.audio == bytes(n_bytes)
+
+
+# ------------------------------------------------------------------ speed
+
+
+@pytest.mark.parametrize("make", [ScriptedPipeline, TurnsPipeline], ids=["speaks at it", "is stretched"])
+@pytest.mark.parametrize("speed", [0.25, 0.8, 1.5])
+async def test_an_answer_at_another_speed(
+    autojump_clock: MockClock, make: Callable[..., Pipeline], speed: float
+) -> None:
+    """As long as it is to be, at its own pitch; all that is said of its length is of the sound that is heard."""
+    script = Script(word_ms=250, replies={"go": "one two three four"})
+    patch = BY_HAND | {"audio": {"output": {"speed": speed}}}
+    async with conversation(pipeline=make(script=script), patch=patch) as talker:
+        talker.write("go")
+        done = await talker.heard.nth(ResponseDone, 1)
+        data = b"".join(sent(talker))
+        assert len(data) / 48 == pytest.approx(1000 / speed, rel=0.01)
+        sound = np.frombuffer(data, dtype="<i2") / 32768
+        spectrum = np.abs(np.fft.rfft(sound * np.hanning(len(sound)), 1 << 19))
+        assert np.argmax(spectrum) * 24_000 / (1 << 19) == pytest.approx(TONE_HZ, rel=0.02)
+        assert done.duplex is not None
+        assert done.duplex.playback is not None
+        assert done.duplex.playback.sent_ms == pytest.approx(1000 / speed, rel=0.01)
+        item = done.response.output[0]
+        talker.send(TruncateItem(item_id=item.id, audio_end_ms=round(500 / speed)))
+        await talker.heard.nth(ConversationItemTruncated, 1)
+        told = core_of(talker.handle).state.conversation.messages()[-1].content
+        assert told.startswith("one tw")
+        assert "thr" not in told
+
+
+async def test_one_response_at_a_speed_of_its_own(autojump_clock: MockClock) -> None:
+    script = Script(word_ms=250, replies={"go": "one two three four"})
+    async with conversation(pipeline=TurnsPipeline(script=script), patch=BY_HAND) as talker:
+        item = MessageItem(role="user", content=(InputTextPart("go"),))
+        talker.send(CreateItem(item=item), CreateResponse(options=ResponseCreateOptions(speed=1.25)))
+        await talker.heard.nth(ResponseDone, 1)
+        assert len(b"".join(sent(talker))) / 48 == pytest.approx(800, rel=0.01)
+        talker.write("go")
+        await talker.heard.nth(ResponseDone, 2)
+        assert len(b"".join(sent(talker))) / 48 == pytest.approx(1800, rel=0.01)

@@ -82,6 +82,7 @@ class CascadePlugin(DuplexModelPlugin):
         guided: the language model's stage can hold an answer to a grammar (`structured_outputs`).
     """
 
+    speaks_at_speed = True
     plugin_id = "cascade"
     input_sample_rate_hz = 16_000
     output_sample_rate_hz = 24_000

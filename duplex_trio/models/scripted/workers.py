@@ -180,7 +180,7 @@ class ScriptedTts(SerialWorker):
         words = unit.text.split()
         if self._script.fail_speaking in words:
             raise UnitRefused("engine_error", f"scripted failure at {self._script.fail_speaking!r}")
-        pcm = tone(len(words) * self._script.word_ms)
+        pcm = tone(round(len(words) * self._script.word_ms / unit.speed))
         return [SpeechChunk(pcm=pcm, sample_rate_hz=TTS_RATE_HZ, text=unit.text)]
 
 

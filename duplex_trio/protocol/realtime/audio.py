@@ -25,6 +25,7 @@ from duplex_trio.protocol.realtime.pcm import (
     resample,
     split_chunks,
 )
+from duplex_trio.protocol.realtime.stretch import TimeStretcher
 from duplex_trio.protocol.realtime.wav import HEADER_BYTES, read_wav, wav_bytes, write_wav
 
 __all__ = [
@@ -142,16 +143,18 @@ class AudioInputDecoder:
 
 
 class AudioOutputEncoder:
-    """Turns a model's float samples into bytes of the client's format.
+    """Turns a model's float samples into bytes of the client's format, `speed` times as fast.
 
     With `wav` every non-empty result is a complete WAV file. `pcm_f32le` is no output format (ValueError).
     """
 
-    def __init__(self, format: AudioFormat, source_rate_hz: int) -> None:
+    def __init__(self, format: AudioFormat, source_rate_hz: int, *, speed: float = 1.0) -> None:
         if format.encoding == "pcm_f32le":
             raise ValueError("pcm_f32le is not an output format")
         self.format = format
         self.source_rate_hz = source_rate_hz
+        self.speed = speed
+        self._stretcher = TimeStretcher(source_rate_hz, speed) if speed != 1.0 else None
         self._resampler = StreamResampler(source_rate_hz, format.sample_rate_hz)
 
     def matches(self, format: AudioFormat, source_rate_hz: int) -> bool:
@@ -163,14 +166,22 @@ class AudioOutputEncoder:
     def feed(self, pcm: npt.NDArray[np.floating]) -> bytes:
         """Encode the next samples and return the bytes ready, possibly none; a NaN is silence."""
         # Before the resampler, where one NaN would spread over everything after it.
-        return self._encode(self._resampler.feed(clean(pcm)))
+        samples = clean(pcm)
+        if self._stretcher is not None:
+            samples = self._stretcher.feed(samples)
+        return self._encode(self._resampler.feed(samples))
 
     def flush(self) -> bytes:
         """Return the bytes of the samples held back; call it when a response is complete."""
-        return self._encode(self._resampler.flush())
+        if self._stretcher is None:
+            return self._encode(self._resampler.flush())
+        last = self._resampler.feed(self._stretcher.flush())
+        return self._encode(np.concatenate([last, self._resampler.flush()]))
 
     def reset(self) -> None:
         """Forget the sound that is held back; call it when a response is cut off."""
+        if self._stretcher is not None:
+            self._stretcher.reset()
         self._resampler.reset()
 
     def _encode(self, pcm: Pcm) -> bytes:

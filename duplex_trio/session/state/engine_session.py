@@ -78,6 +78,7 @@ class DuplexEngineSession:
     model_name: str
     limits: SessionLimits = field(factory=SessionLimits)
     default_voice: str | None = None
+    stretches_speech: bool = False
     runtime_config: Mapping[str, Any] = field(factory=dict)
     model_state: Any = None
     frames: FrameSlot = field(

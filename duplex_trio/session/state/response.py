@@ -169,7 +169,8 @@ class Response:
         self.text += text
         # The mark stands before any of the sound is sent: a response cut inside this stretch was heard up to
         # a place on the way to it.
-        self.cursor.generate(len(pcm) * 1000 / sample_rate_hz)
+        sample_ms = 1000 / (sample_rate_hz * self.encoder.speed)  # as the client plays it
+        self.cursor.generate(len(pcm) * sample_ms)
         self._mark(TextMark(len(self.text), self.cursor.generated_ms))
         if not self.spoke:
             self.spoke = True
@@ -182,14 +183,14 @@ class Response:
             )
         pending_text = text
         stage_metrics = self.stage_metrics.summary() if self.extended else None
-        step = max(1, sample_rate_hz * DELTA_MS // 1000)
+        step = max(1, int(DELTA_MS / sample_ms))
         for begin in range(0, len(pcm), step):
             piece = pcm[begin : begin + step]
             data = self.encoder.feed(piece)
-            self._held_ms += len(piece) * 1000 / sample_rate_hz
+            self._held_ms += len(piece) * sample_ms
             if not data:
                 continue
-            so_far_ms = begin_ms + (begin + len(piece)) * 1000 / sample_rate_hz
+            so_far_ms = begin_ms + (begin + len(piece)) * sample_ms
             yield self._audio_entry(data, self._held_ms, so_far_ms, stage_metrics)
             self._held_ms, stage_metrics = 0.0, None
             if pending_text:
@@ -210,7 +211,7 @@ class Response:
             self.marks[: MARKS_MAX // 2] = self.marks[1 : MARKS_MAX // 2 : 2]
 
     def sound_tail(self) -> Iterator[MediaEntry]:
-        """What the encoder still holds (at most some 20 ms), now that the sound is complete."""
+        """What the encoder still holds (at most some 60 ms), now that the sound is complete."""
         self.cursor.audio_complete = True
         data = self.encoder.flush()
         if data:

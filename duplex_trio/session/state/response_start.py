@@ -47,7 +47,11 @@ def new_response(
         epoch=session.epoch,
         turn_id=turn_id,
         created_s=now_s,
-        encoder=AudioOutputEncoder(output_format, session.output_sample_rate_hz),
+        encoder=AudioOutputEncoder(
+            output_format,
+            session.output_sample_rate_hz,
+            speed=_speed_of(config, options) if session.stretches_speech else 1.0,
+        ),
         modalities=modalities,
         conversation_id=None if outside else session.conversation_id,
         new_id=session.new_id,
@@ -85,3 +89,7 @@ def output_format_of(
         current=config.output_format,
         duplex_names=dialect == "duplex",
     )
+
+
+def _speed_of(config: DuplexSessionConfig, options: ResponseCreateOptions | None) -> float:
+    return (options.speed if options is not None else None) or config.speed or 1.0
