@@ -11,7 +11,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +36,16 @@ CONVERSATION_TIMEOUT_S = 120.0
 class Client:
     """A client program: how it is called, with `{http}`, `{ws_base}` and `{ws}` for the server's addresses.
 
-    `cuts` are the events at which its connections break.
+    `whole` is whether it holds a whole conversation, `cuts` are the events at which its connections break,
+    `carrier` is the server's `--ws`.
     """
 
     command: tuple[str, ...]
     dialect: str = "ga"
     is_npm: bool = False
+    whole: bool = True
     cuts: tuple[str, ...] = ()
+    carrier: str = "native"
 
 
 def _python(program: str, *arguments: str, **other: Any) -> Client:
@@ -52,6 +56,7 @@ def _node(*arguments: str, **other: Any) -> Client:
     return Client(("node", *arguments), is_npm=True, **other)
 
 
+_BROWSER = ("--conditions=browser", "--experimental-websocket", "--no-warnings")
 CLIENTS: Mapping[str, Client] = {
     "openai": _python("openai_realtime.py", "{ws_base}"),
     "openai-beta": _python("openai_realtime.py", "{ws_base}", "beta", dialect="beta"),
@@ -59,11 +64,13 @@ CLIENTS: Mapping[str, Client] = {
     "pipecat": _python("pipecat_realtime.py", "{ws}"),
     "npm-openai": _node("openai.mjs", "{http}"),
     "npm-agents": _node("agents.mjs", "{ws}"),
-    "npm-agents-browser": _node(
-        "--conditions=browser", "--experimental-websocket", "--no-warnings", "agents.mjs", "{ws}"
-    ),
-    "openai-returning": _python("openai_reconnect.py", "{ws_base}", cuts=("response.done",)),
-    "npm-openai-returning": _node("openai_reconnect.mjs", "{http}", cuts=("response.done",)),
+    "npm-agents-browser": _node(*_BROWSER, "agents.mjs", "{ws}"),
+    "npm-openai-realtime-api": _node("openai_realtime_api.mjs", "{ws}", dialect="beta"),
+    "pipecat-asgi": _python("pipecat_realtime.py", "{ws}", carrier="asgi"),
+    "npm-agents-browser-asgi": _node(*_BROWSER, "agents.mjs", "{ws}", carrier="asgi"),
+    "openai-refused": _python("openai_refused.py", "{ws_base}", whole=False),
+    "openai-returning": _python("openai_reconnect.py", "{ws_base}", whole=False, cuts=("response.done",)),
+    "npm-openai-returning": _node("openai_reconnect.mjs", "{http}", whole=False, cuts=("response.done",)),
 }
 
 
@@ -71,7 +78,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test that names a `client` and not which ones is run for each that holds a whole conversation."""
     chosen = any(mark.args[0] == "client" for mark in metafunc.definition.iter_markers("parametrize"))
     if "client" in metafunc.fixturenames and not chosen:
-        metafunc.parametrize("client", [name for name, client in CLIENTS.items() if not client.cuts])
+        metafunc.parametrize("client", [name for name, client in CLIENTS.items() if client.whole])
 
 
 @define(eq=False)
@@ -102,10 +109,10 @@ class Recording:
         return f"{self.name} ended with {self.returncode}\n{self.facts}\n{self.stderr[-4000:]}\n{wire}"
 
 
-@pytest.fixture(scope="session")
-def scripted_server() -> Iterator[ServedPort]:
+@contextmanager
+def scripted_server(carrier: str) -> Iterator[ServedPort]:
     """`duplex-trio serve` with the scripted model, which wants a key."""
-    arguments = ("--deploy", str(HERE / "deploy.yaml"), "--api-key", API_KEY)
+    arguments = ("--deploy", str(HERE / "deploy.yaml"), "--api-key", API_KEY, "--ws", carrier)
     with server_process(*arguments, start_timeout_s=START_TIMEOUT_S) as server:
         yield server
 
@@ -135,21 +142,21 @@ def npm_programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def hold(request: pytest.FixtureRequest) -> Callable[..., dict[str, Recording]]:
-    """Let clients hold their conversations with a server, all at once: `hold(names, port, **environment)`.
+    """Let clients hold their conversations, all at once: `hold({name: port}, **environment)`.
 
     Those whose programs are missing hold none.
     """
 
-    def hold_all(names: Iterable[str], port: int, **environment: str) -> dict[str, Recording]:
-        able = [name for name in names if _missing_program(CLIENTS[name]) is None]
+    def hold_all(ports: Mapping[str, int], **environment: str) -> dict[str, Recording]:
+        able = [name for name in ports if _missing_program(CLIENTS[name]) is None]
         recordings = {name: Recording(name, CLIENTS[name].dialect) for name in able}
         npm = any(CLIENTS[name].is_npm for name in able)
         folder = request.getfixturevalue("npm_programs") if npm else HERE
 
         async def run() -> None:
             async with trio.open_nursery() as nursery:
-                for recording in recordings.values():
-                    nursery.start_soon(_hold, recording, port, folder, environment)
+                for name, recording in recordings.items():
+                    nursery.start_soon(_hold, recording, ports[name], folder, environment)
 
         trio.run(run)
         return recordings
@@ -158,16 +165,19 @@ def hold(request: pytest.FixtureRequest) -> Callable[..., dict[str, Recording]]:
 
 
 @pytest.fixture(scope="session")
-def conversations(
-    request: pytest.FixtureRequest, scripted_server: ServedPort, hold: Any
-) -> dict[str, Recording]:
+def conversations(request: pytest.FixtureRequest, hold: Any) -> dict[str, Recording]:
     """The conversations with the scripted model of every client that a test of this run names as its `client`."""
     asked = {
         item.callspec.params["client"]  # type: ignore[attr-defined]
         for item in request.session.items
         if "client" in getattr(getattr(item, "callspec", None), "params", ())
     }
-    recordings: dict[str, Recording] = hold([name for name in CLIENTS if name in asked], scripted_server.port)
+    with ExitStack() as servers:
+        carriers = sorted({CLIENTS[name].carrier for name in asked})
+        ports = {carrier: servers.enter_context(scripted_server(carrier)).port for carrier in carriers}
+        recordings: dict[str, Recording] = hold(
+            {name: ports[client.carrier] for name, client in CLIENTS.items() if name in asked}
+        )
     return recordings
 
 

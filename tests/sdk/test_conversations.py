@@ -59,7 +59,9 @@ def test_speech_over_an_answer_cuts_it(recording: Any) -> None:
         if event["type"] == "response.done" and event["response"]["status"] == "cancelled"
     ]
     (response,) = cancelled
-    assert response["status_details"]["reason"] == "turn_detected", recording.story
+    pushes = recording.name == "npm-openai-realtime-api"  # push to talk: it cancels by itself
+    reason = "client_cancelled" if pushes else "turn_detected"
+    assert response["status_details"]["reason"] == reason, recording.story
     (item,) = response["output"]
     assert item["status"] == "incomplete"
     asked = [command for command in recording.commands if command["type"] == "conversation.item.truncate"]

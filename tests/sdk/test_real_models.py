@@ -26,7 +26,7 @@ def heard_conversations(
         pcm = resample(speaker.say(text), SAMPLE_RATE_HZ, CLIENT_RATE_HZ)
         (folder / f"{name}.pcm").write_bytes(pcm16_bytes(pcm))
     recordings: dict[str, Any] = hold(
-        ["openai-agents", "pipecat"], real_server.port, SPEECH_FOLDER=str(folder)
+        dict.fromkeys(["openai-agents", "pipecat"], real_server.port), SPEECH_FOLDER=str(folder)
     )
     return recordings
 
