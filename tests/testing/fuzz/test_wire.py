@@ -74,13 +74,20 @@ def test_text_that_is_no_json_is_found() -> None:
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize("kind", ["websocket"])
-def test_a_server_survives_a_storm(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "ws"),
+    [
+        ("websocket", "native"),
+        pytest.param("websocket", "asgi", marks=pytest.mark.slow),
+        pytest.param("http", "native", marks=pytest.mark.slow),
+    ],
+)
+def test_a_server_survives_a_storm(kind: str, ws: str, tmp_path: Path) -> None:
     """The session beside gets its answers whole, connections end, nothing stays."""
     print(f"seed {SEED}")
     (tmp_path / "fuzz.yaml").write_text(DEPLOYMENT)
     deploy = str(tmp_path / "fuzz.yaml")
-    with server_process("--deploy", deploy, start_timeout_s=START_TIMEOUT_S) as server:
+    with server_process("--deploy", deploy, "--ws", ws, start_timeout_s=START_TIMEOUT_S) as server:
         storm = Storm(server.port, server.pid, STREAMS[kind], SEED)
         trio.run(storm.throw, CONNECTIONS)
     assert storm.thrown >= CONNECTIONS
