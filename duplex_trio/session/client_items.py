@@ -1,8 +1,8 @@
 """Items that a client puts into the conversation itself, above all those that hold sound.
 
 Sound in an item is input like any other: it is decoded, and committed as the item that holds it. It asks for
-no response. Several pieces of sound in one item are one utterance, and images beside them become an item of
-their own in front of it.
+no response. Several pieces of sound in one item are one utterance, text beside them is part of what was said, and
+images beside them become an item of their own in front of it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from duplex_trio.protocol.duplex import (
     FunctionCallOutputItem,
     InputAudioPart,
     InputImagePart,
+    InputTextPart,
+    ItemPart,
     MessageItem,
     RealtimeError,
 )
@@ -89,7 +91,7 @@ class ClientItems:
         words = _words(item)
         if words is None and not self._may_hold_speech(pcm):
             words = ""
-        spoken = attrs.evolve(item, content=(InputAudioPart(transcript=words),))
+        spoken = attrs.evolve(item, content=_with_one_sound(item, words))
         try:
             events += commit_item(state, spoken, previous_item_id, words=words, samples=len(pcm))
         except RealtimeError:
@@ -134,6 +136,17 @@ class ClientItems:
 
 def _holds_sound(item: MessageItem) -> bool:
     return any(isinstance(part, InputAudioPart) and part.audio for part in item.content)
+
+
+def _with_one_sound(item: MessageItem, words: str | None) -> tuple[ItemPart, ...]:
+    """What is said in an item: its texts, and one part for all of its sound in the place of the first."""
+    parts: list[ItemPart] = []
+    for part in item.content:
+        if isinstance(part, InputTextPart):
+            parts.append(part)
+        elif isinstance(part, InputAudioPart) and not any(isinstance(one, InputAudioPart) for one in parts):
+            parts.append(InputAudioPart(transcript=words))
+    return tuple(parts)
 
 
 def _words(item: MessageItem) -> str | None:

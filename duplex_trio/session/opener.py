@@ -176,7 +176,7 @@ class TurnOpener:
         turn, core.upcoming = core.upcoming, None
         if turn is None or core.closing:
             return
-        if turn.epoch != core.state.epoch:
+        if turn.epoch != core.state.epoch and turn.failure is None:
             # Its request ended with the epoch. If its words are known they are in the conversation.
             again = self.new_turn() if turn.told else self.new_turn(pcm=turn.pcm, item_id=turn.item_id)
             again.replaces, again.frames, turn = True, turn.frames, again

@@ -231,6 +231,23 @@ async def test_it_may_fail_itself(autojump_clock: MockClock) -> None:
         assert statuses == ["created", "completed", "created", "failed"]
 
 
+async def test_what_has_failed_is_not_tried_again(autojump_clock: MockClock) -> None:
+    """The answer before it is cut while it is held: its response begins and has failed, and the model is not asked."""
+    lines = script(fail_on=frozenset({"second"}))
+    async with conversation(pipeline=TurnsPipeline(script=lines), patch=BY_HAND) as talker:
+        await two_turns(talker)
+        await talker.heard.nth(Transcribed, 2)
+        await trio.sleep(0.3)
+        talker.send(ClearOutputAudio())
+        await talker.heard.nth(ResponseDone, 2)
+        statuses = [status for status, _ in order(talker)]
+        assert statuses == ["created", "cancelled", "created", "failed"]
+        await trio.sleep(5.0)
+        assert len(lines.asked) == 2
+        await say(talker)
+        assert (await talker.heard.nth(ResponseDone, 3)).response.status == "completed"
+
+
 async def test_a_session_may_close_meanwhile(autojump_clock: MockClock) -> None:
     """Both requests are let go; the end of the conversation looks for what is left behind."""
     async with conversation(pipeline=TurnsPipeline(script=script()), patch=BY_HAND) as talker:

@@ -298,15 +298,6 @@ async def test_sound_in_a_strange_format_is_refused(
         assert not talker.heard.of(ConversationItemDone)
 
 
-async def test_sound_beside_text_is_refused_whole(autojump_clock: MockClock) -> None:
-    """Neither part is taken, so nothing that was said is lost unseen."""
-    parts = (InputTextPart("listen to this"), InputAudioPart(audio=tone_base64(0.5)))
-    async with conversation() as talker:
-        command = CreateItem(item=MessageItem(role="user", content=parts), event_id="e1")
-        assert await refused(talker, command) == ("unsupported", "item.content[1]", "e1")
-        assert not talker.heard.of(ConversationItemDone)
-
-
 async def test_history_can_be_seeded(autojump_clock: MockClock) -> None:
     """A client brings both sides of an earlier conversation."""
     script = Script()

@@ -267,11 +267,6 @@ FAULTS: dict[str, tuple[Faulty, str, str | None]] = {
         "item.content[0]",
     ),
     "an item with nothing in it": (sounding(InputAudioPart()), "invalid_value", "item.content[0].audio"),
-    "an item with sound and text": (
-        sounding(InputAudioPart(audio=SOUND), InputTextPart("x")),
-        "unsupported",
-        "item.content[0]",
-    ),
     "an item with sound in no format": (
         sounding(InputAudioPart(audio=SOUND, format="mp3")),
         "unsupported_audio_format",

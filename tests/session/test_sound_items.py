@@ -167,3 +167,35 @@ async def test_a_full_conversation_takes_neither(autojump_clock: MockClock) -> N
         assert (error.code, error.event_id) == ("input_backpressure", "e1")
         talker.send(spoken(IMAGE, item_id="mine_image"))
         assert (await talker.heard.nth(ConversationItemAdded, 2)).item.id == "mine_image"
+
+
+@pytest.mark.parametrize(
+    ("parts", "index", "told"),
+    [
+        ((InputTextPart("Translate:"), part(1.0)), 1, "Translate:\nhello"),
+        ((part(0.5), InputTextPart("What is that?"), part(0.5)), 0, "hello\nWhat is that?"),
+    ],
+)
+async def test_text_beside_sound_is_part_of_what_was_said(
+    autojump_clock: MockClock, parts: tuple[ItemPart, ...], index: int, told: str
+) -> None:
+    """Both are in the item, in their order; the model is told of both once the sound has its words."""
+    script = Script(heard=["hello"])
+    async with conversation(script, patch=BY_HAND) as talker:
+        talker.send(spoken(*parts), CreateResponse())
+        completed = await talker.heard.nth(Transcribed, 1)
+        assert completed.content_index == index
+        await talker.heard.nth(ResponseDone, 1)
+        item = talker.handle._core.state.conversation.get("mine").item
+        assert isinstance(item, MessageItem)
+        assert [type(one) for one in item.content] == ([InputTextPart, InputAudioPart][:: 1 if index else -1])
+    assert script.asked[-1].prompt.messages[-1].content == told
+
+
+async def test_text_stays_when_its_sound_has_no_words(autojump_clock: MockClock) -> None:
+    """Silence beside it changes nothing about what was written."""
+    script = Script()
+    async with conversation(script, patch=BY_HAND) as talker:
+        talker.send(spoken(InputTextPart("Listen!"), part(0.5, loud=False)), CreateResponse())
+        assert (await talker.heard.nth(ResponseDone, 1)).response.status == "completed"
+    assert script.asked[-1].prompt.messages[-1].content == "Listen!"

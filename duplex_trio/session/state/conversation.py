@@ -231,7 +231,7 @@ class Conversation:
             for part in entry.item.content
         )
         entry.item = attrs.evolve(entry.item, content=parts)
-        entry.text = text
+        entry.text = item_text(entry.item)
         entry.transcript_pending = False
         self._pending.discard(item_id)
         return entry

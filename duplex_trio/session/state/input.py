@@ -25,7 +25,7 @@ from duplex_trio.protocol.duplex import (
     ResponseListen,
     TranscriptionError,
 )
-from duplex_trio.session.state.conversation import ConversationEntry
+from duplex_trio.session.state.conversation import ConversationEntry, item_text
 from duplex_trio.session.state.engine_session import DuplexEngineSession
 from duplex_trio.stages.units import Pcm
 
@@ -145,7 +145,7 @@ def commit_item(
 
     Args:
         session: the session.
-        item: the item as it is shown, with its id.
+        item: the item as it is shown, with its id; text beside the sound is part of what was said.
         previous_item_id: where the client wants it.
         words: what was said: empty for nothing, None if a transcript is to come.
         samples: length of the sound at the model's rate.
@@ -154,7 +154,10 @@ def commit_item(
         RealtimeError: `item_create_duplicate_item_id`, `item_not_found` or `input_backpressure`; nothing has
             changed then.
     """
-    entry = ConversationEntry(item, words or "", transcript_pending=words is None, answered=words == "")
+    text = item_text(item)
+    entry = ConversationEntry(
+        item, text, transcript_pending=words is None, answered=words is not None and not text
+    )
     previous = session.conversation.insert(entry, previous_item_id)
     committed = None
     if session.dialect == "duplex":
@@ -263,6 +266,7 @@ def _completed(
     return ConversationItemInputAudioTranscriptionCompleted(
         event_id=session.new_id("event_"),
         item_id=item_id,
+        content_index=_sound_index(session, item_id),
         transcript=text,
         usage=DurationUsage(seconds=round(audio_duration_s, 3)),
     )
@@ -277,6 +281,16 @@ def transcript_failed(session: DuplexEngineSession, item_id: str, error: Realtim
     detail = TranscriptionError(type=error.error_class, code=error.code, message=error.message)
     return [
         ConversationItemInputAudioTranscriptionFailed(
-            event_id=session.new_id("event_"), item_id=item_id, error=detail
+            event_id=session.new_id("event_"),
+            item_id=item_id,
+            content_index=_sound_index(session, item_id),
+            error=detail,
         )
     ]
+
+
+def _sound_index(session: DuplexEngineSession, item_id: str) -> int:
+    """Where the sound of an item is among its parts; a client may have put text in front of it."""
+    item = session.conversation.get(item_id).item
+    parts = item.content if isinstance(item, MessageItem) else ()
+    return next((index for index, part in enumerate(parts) if isinstance(part, InputAudioPart)), 0)

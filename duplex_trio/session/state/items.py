@@ -225,17 +225,12 @@ def refuse_unsupported(session: DuplexEngineSession, item: Item) -> None:
     if not isinstance(item, MessageItem):
         return
     _check_pictures(session, item, "item", (entry.item for entry in session.conversation.entries()))
-    text_beside = any(isinstance(part, InputTextPart) for part in item.content)
     for index, part in enumerate(item.content):
         if isinstance(part, InputAudioPart) and not part.audio and part.transcript is None:
             raise RealtimeError(
                 "invalid_value",
                 "the part has neither audio nor transcript",
                 param=f"item.content[{index}].audio",
-            )
-        if isinstance(part, InputAudioPart) and part.audio and text_beside:
-            raise RealtimeError(
-                "unsupported", "an item with text holds no audio beside it", param=f"item.content[{index}]"
             )
 
 

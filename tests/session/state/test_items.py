@@ -15,7 +15,6 @@ from duplex_trio.protocol.duplex import (
     DeleteItem,
     FunctionCallItem,
     FunctionCallOutputItem,
-    InputAudioPart,
     InputImagePart,
     InputTextPart,
     Item,
@@ -94,10 +93,6 @@ def test_an_item_gets_an_id_and_is_announced(make_session: Any) -> None:
             ("unsupported", "item.content[1]"),
         ),
         (
-            MessageItem(role="user", content=(InputTextPart("x"), InputAudioPart(audio="AAAA"))),
-            ("unsupported", "item.content[1]"),
-        ),
-        (
             FunctionCallOutputItem(call_id="nobody", output="x"),
             ("invalid_function_call_output", "item.call_id"),
         ),
@@ -106,7 +101,7 @@ def test_an_item_gets_an_id_and_is_announced(make_session: Any) -> None:
 def test_a_refused_item_names_its_fault_and_changes_nothing(
     make_session: Any, item: Item, refused: tuple[str, str]
 ) -> None:
-    """Duplicate id, an image or mixed sound the model does not take, an output nobody asked for."""
+    """Duplicate id, an image that the model does not take, an output nobody asked for."""
     session = make_session()
     create_item(session, CreateItem(item=user(item_id="first")))
     assert refusal(create_item, session, CreateItem(item=item)) == refused
