@@ -38,6 +38,7 @@ class LoudnessServer:
     nursery: trio.Nursery
     answers: bool = True
     drop_after: int | None = None
+    token: str | None = None
     acknowledged: dict[str, int] = field(factory=dict)
     session: dict[str, Any] = field(factory=dict)
     _turns: int = 0
@@ -45,7 +46,17 @@ class LoudnessServer:
     _answering: trio.CancelScope | None = None
 
     async def script(self, peer: WirePeer) -> None:
-        self.session = (await peer.open_session({"model": "tone"}))["session"]
+        self.session = (await peer.open_session({"model": "tone"}, token=self.token))["session"]
+        await self.serve(peer)
+
+    async def script_again(self, peer: WirePeer) -> None:
+        """For a connection that follows one that was dropped: it brings the append that was under way again."""
+        assert self.drop_after is not None
+        await peer.resume_session(self.drop_after - 1)
+        self.drop_after = None
+        await self.serve(peer)
+
+    async def serve(self, peer: WirePeer) -> None:
         appends = 0
         while True:
             command = await peer.receive("input_audio_buffer.append", "playback.ack", "session.close")
@@ -123,6 +134,7 @@ class KeepingView(SilentView):
     waited_for: list[str] = field(factory=list)
     shown: list[Sequence[Line]] = field(factory=list)
     levels: list[Pcm] = field(factory=list)
+    notes: list[str] = field(factory=list)
 
     def waiting(self, what: str) -> None:
         self.waited_for.append(what)
@@ -130,6 +142,9 @@ class KeepingView(SilentView):
     def show(self, lines: Sequence[Line], levels: Sequence[tuple[str, Pcm]]) -> None:
         self.shown.append(lines)
         self.levels.append(np.stack([level for _name, level in levels]))
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
 
     def summary(self, title: str, exchanges: Sequence[Exchange], files: Sequence[Path]) -> None:
         raise AssertionError("the command prints the summary")
@@ -216,3 +231,22 @@ async def test_a_server_that_goes_away_ends_the_conversation_with_its_error(
     with pytest.raises(BaseExceptionGroup) as caught:
         await run_talk(options(0.5), SilentView(), connect=scripted(nursery, server.script))
     assert caught.value.split(DuplexClientError)[1] is None
+
+
+async def test_a_lost_connection_is_shown_and_changes_nothing(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    server, view = LoudnessServer(nursery, drop_after=20, token="secret"), KeepingView()
+    scripts = iter((server.script, server.script_again))
+
+    async def connect(host: str, port: int, tls: bool) -> trio.abc.Stream:
+        return await scripted(nursery, next(scripts))(host, port, tls)
+
+    result = await run_talk(options(0.8), view, connect=connect)
+    assert result.complete
+    assert result.exchanges[0].transcript == "turn u1"
+    lost, back = view.notes
+    assert lost.startswith(
+        "Connection lost, trying to get it back: the connection was closed by the server: 1006"
+    )
+    assert back == "The connection is back, and nothing was missed."

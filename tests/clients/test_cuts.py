@@ -27,7 +27,7 @@ from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.models.scripted.turns import TurnsPipeline
 from duplex_trio.plugin.pipeline import Pipeline
-from duplex_trio.serving.options import ServeOptions
+from duplex_trio.serving.options import ServeOptions, Transport
 from duplex_trio.serving.run import run_server
 from duplex_trio.session.dispatch import SessionDispatch
 from duplex_trio.session.state.journal import EventJournal
@@ -122,18 +122,21 @@ def check(talk: Talk, whole: Talk, records: Records) -> None:
 @pytest.mark.slow
 @pytest.mark.e2e
 @pytest.mark.parametrize(
-    ("pipeline", "plan"), [(ScriptedPipeline, SPOKEN), (TurnsPipeline, CALLED)], ids=["spoken", "tools"]
+    ("transport", "pipeline", "plan"),
+    [("native", ScriptedPipeline, SPOKEN), ("asgi", TurnsPipeline, CALLED)],
+    ids=["native, spoken", "asgi, with tools"],
 )
 async def test_two_hundred_and_fifty_cuts(
     nursery: trio.Nursery,
     records: Records,
+    transport: Transport,
     pipeline: Callable[..., Pipeline],
     plan: Sequence[steps.StepFunction],
 ) -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     script = Script(otherwise=lambda text: REPLIES.get(text.split()[-1], "golf hotel india"), word_ms=250)
     omni = partial(DuplexOmni, pipeline(script=script), max_sessions=100, warm_up=False)
-    address = await nursery.start(run_server, omni, ServeOptions(port=0))
+    address = await nursery.start(run_server, omni, ServeOptions(port=0, ws=transport))
     chaos = ChaosPlan(seed=secrets.randbits(32), cuts_max=250)
     print("seed", chaos.seed)
     port = await nursery.start(ChaosProxy(address.port, chaos).run)

@@ -35,7 +35,8 @@ from duplex_trio.cli.talk.scenario import Scenario
 from duplex_trio.cli.talk.timeline import Timeline
 from duplex_trio.cli.talk.transcript import ASSISTANT, YOU, lines
 from duplex_trio.cli.talk.view import LEVELS_SHOWN, View
-from duplex_trio.clients import DuplexClient, PlaybackCursor, SessionConfig
+from duplex_trio.clients import DuplexClient, PlaybackCursor, ServerEvent, SessionConfig
+from duplex_trio.clients.events import ConnectionLost, ConnectionResumed
 from duplex_trio.clients.transport import Connect, open_stream
 
 _SHOW_EVERY_S = 0.1
@@ -88,14 +89,15 @@ async def _converse(
                 barge_in_after_s=options.barge_in_after_s,
                 patience_s=options.patience_s,
             )
-            conversation = Conversation(client, timeline)
+            conversation = Conversation(client, timeline, partial(_tell_of_the_connection, view))
             microphone: Microphone = ScenarioMicrophone(scenario, timeline)
             await _run_conversation(conversation, microphone, view)
         else:
             live, speaker = LiveMicrophone(timeline), Loudspeaker()
             with open_devices(sounddevice, live, speaker) as latency_s:
                 timeline.cursor = PlaybackCursor(latency_s=latency_s)
-                conversation = Conversation(client, timeline, speaker.observe)
+                tell = partial(_tell_of_the_connection, view)
+                conversation = Conversation(client, timeline, tell, speaker.observe)
                 microphone = live
                 view.note(
                     "Speak; Ctrl-C ends the conversation. Headphones keep the assistant from hearing itself."
@@ -133,6 +135,14 @@ async def _until_interrupted(microphone: LiveMicrophone) -> AsyncIterator[None]:
             nursery.start_soon(watch, name="interrupt")
             yield
             nursery.cancel_scope.cancel()
+
+
+def _tell_of_the_connection(view: View, event: ServerEvent) -> None:
+    match event:
+        case ConnectionLost():
+            view.note(f"Connection lost, trying to get it back: {event.message}.")
+        case ConnectionResumed():
+            view.note("The connection is back, and nothing was missed.")
 
 
 async def _show(conversation: Conversation, view: View) -> None:
