@@ -30,6 +30,7 @@ def wire_tables(report: WireReport) -> Group:
         *(f"and a {append_ms} ms append, us" for append_ms in APPENDS_MS),
         "idle session",
         "barge-in, us: p50 / p99 / max",
+        "resume, us: p50 / p99 / max",
     )
     for path in report.paths:
         table.add_row(
@@ -38,6 +39,7 @@ def wire_tables(report: WireReport) -> Group:
             *(f"{path.append_us[append_ms]:.1f}" for append_ms in APPENDS_MS),
             f"{path.idle_session_bytes / _KIB:,.0f} KiB",
             _three(path.barge_in_us),
+            _three(path.resume_us),
         )
     return Group(_where(report.machine), table)
 

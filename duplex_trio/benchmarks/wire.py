@@ -16,19 +16,17 @@ import trio
 from attrs import asdict, frozen
 
 from duplex_trio.benchmarks.figures import Machine, Spread, spread
+from duplex_trio.benchmarks.resuming import measure_resumes
 from duplex_trio.benchmarks.settings import EngineBenchSettings
+from duplex_trio.benchmarks.wire_client import WireError, open_socket
 from duplex_trio.serving.options import Transport
-from duplex_trio.testing.raw_websocket import FIN, PING, PONG, TEXT, RawWebSocket, frame, upgrade_request
+from duplex_trio.testing.raw_websocket import FIN, PING, PONG, TEXT, RawWebSocket, frame
 from duplex_trio.testing.server_process import ServedPort
 
 APPENDS_MS = (20, 100)
 _BYTES_PER_MS = 48
 _MANUAL = {"type": "realtime", "audio": {"input": {"turn_detection": None}}}
 _LONG_ANSWER = "on " * 200
-
-
-class WireError(Exception):
-    """The server did something else than what was to be measured."""
 
 
 @frozen(kw_only=True)
@@ -42,6 +40,7 @@ class WireCost:
         append_us: CPU time of an append, a ping and its pong, by the append's milliseconds of sound.
         idle_session_bytes: memory of a session that is open, its connection included.
         barge_in_us: from sending `response.cancel` until `response.done` is read, over the wire.
+        resume_us: from connecting anew until the first event that was missed is read, with a full journal.
     """
 
     ws: Transport
@@ -50,6 +49,7 @@ class WireCost:
     append_us: dict[int, float]
     idle_session_bytes: float
     barge_in_us: Spread | None
+    resume_us: Spread | None
 
 
 @frozen(kw_only=True)
@@ -91,15 +91,12 @@ async def measure_wire(ws: Transport, server: ServedPort, settings: EngineBenchS
         append_us=appends,
         idle_session_bytes=idle,
         barge_in_us=spread(barge_ins),
+        resume_us=await measure_resumes(server, settings),
     )
 
 
 async def _open(server: ServedPort) -> RawWebSocket:
-    client = await RawWebSocket.open(server.port)
-    await client.send(upgrade_request("/v1/realtime?model=m"))
-    status, _ = await client.response_head()
-    if status != 101:
-        raise WireError(f"the upgrade was answered with {status}")
+    client = await open_socket(server, "/v1/realtime?model=m")
     await _say(client, type="session.update", session=_MANUAL)
     await _until(client, b'"session.updated"')
     return client

@@ -32,7 +32,7 @@ _ENGINE = (
 
 _WIRE = (
     "Measure both WebSocket paths of the server with a scripted model, each in a process of its own: the CPU time"
-    " of messages, barge-in over the wire, and memory of sessions. Needs Linux."
+    " of messages, barge-in and resume over the wire, and memory of sessions. Needs Linux."
 )
 
 

@@ -24,6 +24,6 @@ def test_a_quick_run_puts_both_paths_side_by_side(tmp_path: Path) -> None:
     for measured in report["paths"]:
         assert set(measured["append_us"]) == {"20", "100"}
         assert min(measured["turn_us"], *measured["append_us"].values()) >= 0
-        assert measured["barge_in_us"]["count"] == 3
+        assert measured["barge_in_us"]["count"] == measured["resume_us"]["count"] == 3
         assert measured["ws"] in printed.stdout
     assert str(path) in printed.stdout
