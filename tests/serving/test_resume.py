@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hmac
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from hashlib import sha256
@@ -494,6 +496,84 @@ async def test_stock_clients_are_promised_nothing(
         await client.socket.disconnect()
         await trio.sleep(1)
         assert here.omni.statistics().sessions == 0
+
+
+async def test_a_stranger_learns_nothing_from_the_time_an_answer_takes(
+    deployment: Any, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same comparisons are made, of hashes, whether a session is there, has ended, or never was."""
+    compared: list[tuple[int, int]] = []
+    compare = hmac.compare_digest
+
+    def counting(one: bytes, other: bytes) -> bool:
+        compared.append((len(one), len(other)))
+        return compare(one, other)
+
+    monkeypatch.setattr(hmac, "compare_digest", counting)
+    async with deployment() as here:
+        client, created = await here.open()
+        ended, other = await here.open()
+        await ended.say('{"type":"session.close"}')
+        await ended.until("session.closed")
+        for name in (session_id(created), session_id(other), "duplex-" + "0" * 32):
+            compared.clear()
+            await refusal(await here.ask(name, "a wrong token"))
+            assert compared == [(32, 32)] * 2
+        assert created["resume_token"] != other["resume_token"]
+        await client.say(HEARTBEAT)
+
+
+async def test_a_refused_resume_does_not_prolong_the_grace(
+    deployment: Any, autojump_clock: MockClock
+) -> None:
+    """Nor use it up: the session is there for its client until it ends."""
+    async with deployment() as here:
+        clients = [await here.open() for _ in range(2)]
+        for client, _ in clients:
+            await client.socket.disconnect()
+        await trio.sleep(0.1)
+        for client, created in clients:
+            await trio.sleep(10)
+            await refusal(await here.ask(session_id(created), "a wrong token"))
+            await refusal(await here.ask(session_id(created), created["resume_token"], client.seq + 9))
+        await trio.sleep(9)
+        client, created = clients[0]
+        again = await here.ask(session_id(created), created["resume_token"], client.seq)
+        assert (await again.next())["type"] == "session.resumed"
+        await trio.sleep(2)
+        assert here.omni.statistics().sessions == 1
+
+
+async def test_sound_goes_on_in_the_same_buffer(deployment: Any, autojump_clock: MockClock) -> None:
+    """In the format that the session declared; what came before the loss and after it is one utterance."""
+    declared = '{"turn_detection":null,"input_audio_format":"pcm16","sample_rate_hz":8000}'
+    async with deployment() as here:
+        client, created = await here.open(declared)
+        loud = b64encode(b"\0\x40\0\xc0" * 1000).decode()  # a quarter of a second at 8 kHz
+        await client.say(f'{{"type":"input_audio_buffer.append","audio":"{loud}"}}', HEARTBEAT)
+        await client.until("session.heartbeat_ack")
+        await client.socket.disconnect()
+        again = await here.ask(session_id(created), created["resume_token"], client.seq)
+        resumed = await again.until("session.resumed")
+        unlike = {name for name, value in resumed["session"].items() if created["session"][name] != value}
+        assert unlike == {"turn_state"}
+        await again.say(f'{{"type":"input_audio_buffer.append","audio":"{loud}"}}')
+        await again.say('{"type":"input_audio_buffer.commit"}')
+        heard = await again.until("conversation.item.input_audio_transcription.completed")
+        assert heard["transcript"] == "sound of 0.5 seconds"
+
+
+@pytest.mark.parametrize("seq", ["-1", '"1"', "1.5", "true", "null"])
+async def test_an_acknowledgement_of_no_number(deployment: Any, autojump_clock: MockClock, seq: str) -> None:
+    async with deployment() as here:
+        client, _ = await here.open()
+        await client.say(f'{{"type":"session.event_ack","server_event_seq":{seq},"event_id":"a"}}')
+        error = (await client.until("error"))["error"]
+        assert (error["code"], error["param"], error["event_id"]) == (
+            "invalid_event_ack",
+            "server_event_seq",
+            "a",
+        )
 
 
 # ------------------------------------------------------------------ clients that say or read nothing
