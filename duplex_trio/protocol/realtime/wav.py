@@ -70,9 +70,18 @@ def wav_bytes(pcm16: bytes, sample_rate_hz: int, channels: int = 1) -> bytes:
     """Return 16-bit little-endian samples (interleaved when `channels` > 1) as a complete WAV file."""
     if len(pcm16) > _MAX_BYTES:
         raise ValueError(f"a WAV file holds at most {_MAX_BYTES} bytes of samples, not {len(pcm16)}")
+    return _header(len(pcm16), sample_rate_hz, channels) + pcm16
+
+
+def wav_stream_header(sample_rate_hz: int, channels: int = 1) -> bytes:
+    """Return the header of a WAV file of 16-bit samples whose length is not known yet: the longest one."""
+    return _header(_MAX_BYTES, sample_rate_hz, channels)
+
+
+def _header(n_bytes: int, sample_rate_hz: int, channels: int) -> bytes:
     frame_bytes = 2 * channels
     return (
-        struct.pack("<4sI4s", b"RIFF", HEADER_BYTES - 8 + len(pcm16), b"WAVE")
+        struct.pack("<4sI4s", b"RIFF", HEADER_BYTES - 8 + n_bytes, b"WAVE")
         + struct.pack(
             "<4sIHHIIHH",
             b"fmt ",
@@ -84,8 +93,7 @@ def wav_bytes(pcm16: bytes, sample_rate_hz: int, channels: int = 1) -> bytes:
             frame_bytes,
             16,
         )
-        + struct.pack("<4sI", b"data", len(pcm16))
-        + pcm16
+        + struct.pack("<4sI", b"data", n_bytes)
     )
 
 
