@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import attrs
 
@@ -16,7 +17,11 @@ DEFAULT_DEPLOY = "cascade_cpu"
 
 
 def read_deploy(
-    name_or_path: str, *, models: Mapping[str, str | None], max_sessions: int | None = None
+    name_or_path: str,
+    *,
+    models: Mapping[str, str | None],
+    max_sessions: int | None = None,
+    max_chats: int | None = None,
 ) -> DeployConfig:
     """Read a deployment and let options win over it.
 
@@ -24,6 +29,7 @@ def read_deploy(
         name_or_path: a bundled deployment or a file.
         models: model references by stage name (`asr`, `llm`, `tts`); None leaves the deployment's.
         max_sessions: sessions at once; None leaves the deployment's.
+        max_chats: chat completions at once; None leaves the deployment's.
 
     Raises:
         CommandError: the deployment is faulty, or has no stage of that name that loads a model.
@@ -46,10 +52,9 @@ def read_deploy(
         if not stages[role].loads_model:
             raise CommandError(f"--{role}: pipeline {deploy.pipeline} loads no models")
     deploy = with_models(deploy, {stages[role].stage_id: reference for role, reference in asked.items()})
-    if max_sessions is not None:
-        session = attrs.evolve(deploy.duplex_session, max_sessions=max_sessions)
-        deploy = attrs.evolve(deploy, duplex_session=session)
-    return deploy
+    bounds = {"max_sessions": max_sessions, "max_chats": max_chats}
+    given: dict[str, Any] = {name: bound for name, bound in bounds.items() if bound is not None}
+    return attrs.evolve(deploy, duplex_session=attrs.evolve(deploy.duplex_session, **given))
 
 
 def find_models(deploy: DeployConfig) -> Pipeline:
@@ -71,6 +76,7 @@ def make_omni(pipeline: Pipeline, deploy: DeployConfig, *, instructions: str | N
     return DuplexOmni(
         pipeline,
         max_sessions=session.max_sessions,
+        max_chats=session.max_chats,
         limits=session,
         instructions=instructions,
         stage_commands_max=session.stage_commands_max,

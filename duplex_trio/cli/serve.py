@@ -46,8 +46,8 @@ def add_parser(subparsers: Any) -> None:
     """Add `serve` to the command line."""
     parser = subparsers.add_parser(
         "serve",
-        help="serve speech sessions over WebSocket",
-        description="Serve speech sessions over WebSocket: OpenAI's Realtime protocol, and ours.",
+        help="serve speech sessions over WebSocket, and chat completions",
+        description="Serve speech sessions over WebSocket, OpenAI's Realtime protocol and ours, and chat completions.",
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument(
@@ -56,6 +56,9 @@ def add_parser(subparsers: Any) -> None:
     _add_model_options(parser)
     parser.add_argument(
         "--max-sessions", type=_number(int, 1), help="sessions at once (default: the deployment's)"
+    )
+    parser.add_argument(
+        "--max-chats", type=_number(int, 1), help="chat completions at once (default: the deployment's)"
     )
     parser.add_argument("--instructions", metavar="TEXT", help="instructions of sessions that bring none")
     parser.add_argument(
@@ -122,7 +125,7 @@ def run(args: argparse.Namespace) -> int:
     """
     configure_logging(args.log_level, as_json=args.log_json)
     models = {"llm": args.llm, "asr": args.asr, "tts": args.tts}
-    deploy = read_deploy(args.deploy, models=models, max_sessions=args.max_sessions)
+    deploy = read_deploy(args.deploy, models=models, max_sessions=args.max_sessions, max_chats=args.max_chats)
     if (args.certfile is None) != (args.keyfile is None):
         raise CommandError("--certfile and --keyfile come together")
     options = serve_options(args, deploy)

@@ -7,6 +7,7 @@ from functools import partial
 
 from duplex_trio.deploy import SessionLimits
 from duplex_trio.engine.async_omni_engine import AsyncOmniEngine
+from duplex_trio.engine.chats import chat_limits
 from duplex_trio.engine.duplex_orchestrator import DuplexOrchestrator
 from duplex_trio.engine.manager import DuplexSessionManager
 from duplex_trio.engine.metrics import EngineMetrics
@@ -23,10 +24,11 @@ class DuplexOmniEngine(AsyncOmniEngine):
     Args:
         pipeline: the model.
         max_sessions: sessions at once.
+        max_chats: chats at once, beside them; none if the model has no chat completions.
         limits: limits of each session.
         instructions: default instructions of a session.
-        stage_commands_max: opened requests and units that may wait for one stage; two for each session by
-        default.
+        stage_commands_max: opened requests and units that may wait for one stage; two for each session and
+        chat by default.
         stage_factory: what carries each runtime; a thread by default.
     """
 
@@ -35,15 +37,19 @@ class DuplexOmniEngine(AsyncOmniEngine):
         pipeline: Pipeline,
         *,
         max_sessions: int,
+        max_chats: int,
         limits: SessionLimits | None = None,
         instructions: str | None = None,
         stage_commands_max: int | None = None,
         stage_factory: StageFactory | None = None,
     ) -> None:
-        if stage_factory is None:
-            stage_factory = partial(ThreadStage, command_limit=stage_commands_max or 2 * max_sessions)
         self.plugin = pipeline.build_plugin()
         check_plugin(self.plugin, max_sessions)
+        if not self.plugin.capabilities(max_sessions).supports_chat_completions:
+            max_chats = 0
+        if stage_factory is None:
+            command_limit = stage_commands_max or 2 * (max_sessions + max_chats)
+            stage_factory = partial(ThreadStage, command_limit=command_limit)
         vad_worker = pipeline.build_vad_worker()
         self.vad = stage_factory(vad_worker) if vad_worker is not None else None
         limits = limits or SessionLimits()
@@ -54,6 +60,7 @@ class DuplexOmniEngine(AsyncOmniEngine):
             waiting=lambda: self.manager.waiting(),
             live_requests=lambda: self.orchestrator.live_requests,
             stages=self.stage_statistics,
+            live_chats=lambda: self.chats.count,
         )
         self.manager = DuplexSessionManager(
             self.plugin,
@@ -62,7 +69,18 @@ class DuplexOmniEngine(AsyncOmniEngine):
             limits=limits,
             model_name=pipeline.model_name(),
             instructions=instructions,
-            metrics=self.metrics,
+            tally=self.metrics,
+        )
+        self.chats = DuplexSessionManager(
+            self.plugin,
+            self.duplex_orchestrator,
+            max_sessions=max_chats,
+            limits=chat_limits(limits),
+            model_name=pipeline.model_name(),
+            instructions=None,
+            tally=self.metrics.chats,
+            noun="chat",
+            id_prefix="chat-",
         )
 
     @property

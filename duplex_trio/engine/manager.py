@@ -13,11 +13,12 @@ import trio
 from attrs import define
 
 from duplex_trio.deploy import SessionLimits
-from duplex_trio.engine.metrics import EngineMetrics
+from duplex_trio.engine.tally import SessionTally
 from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.plugin.resumable import ResumableModelPlugin
 from duplex_trio.protocol.duplex import RealtimeError
 from duplex_trio.protocol.duplex.session import DialectName, SessionDefaults, apply_patch, default_config
+from duplex_trio.protocol.sampling import Sampling
 from duplex_trio.session.attachment import Attachment, ResumableAttachment
 from duplex_trio.session.counters import SessionCounters
 from duplex_trio.session.handle import DuplexSessionHandle
@@ -60,7 +61,9 @@ class DuplexSessionManager:
         limits: limits of each session.
         model_name: the served model.
         instructions: default instructions of a session.
-        metrics: where ended sessions are counted.
+        tally: where sessions are counted.
+        noun: what a session of this manager is called in the log.
+        id_prefix: what their ids begin with.
     """
 
     def __init__(
@@ -72,7 +75,9 @@ class DuplexSessionManager:
         limits: SessionLimits,
         model_name: str,
         instructions: str | None,
-        metrics: EngineMetrics,
+        tally: SessionTally,
+        noun: str = "session",
+        id_prefix: str = "duplex-",
     ) -> None:
         self._plugin = plugin
         self._port = port
@@ -80,7 +85,9 @@ class DuplexSessionManager:
         self._limits = limits
         self._model_name = model_name
         self._instructions = instructions
-        self._metrics = metrics
+        self._tally = tally
+        self._noun = noun
+        self._id_prefix = id_prefix
         self._sessions: dict[str, DuplexSessionHandle] = {}
         self._admitting: dict[str, _Admission] = {}
         self._draining = False
@@ -111,6 +118,7 @@ class DuplexSessionManager:
         attachment: Attachment,
         model: str | None = None,
         patch: Mapping[str, Any] | None = None,
+        sampling: Sampling | None = None,
     ) -> DuplexSessionHandle:
         """Open a session and attach its consumer.
 
@@ -121,6 +129,7 @@ class DuplexSessionManager:
             attachment: the consumer. A `ResumableAttachment` may be replaced later, where the model can.
             model: the model as the client names it; any name is taken and echoed.
             patch: the client's session object.
+            sampling: how the model chooses the words of its answers.
 
         Raises:
             RealtimeError: `resource_exhausted`, `timeout` when the model took too long to prepare for it, or
@@ -128,7 +137,7 @@ class DuplexSessionManager:
         """
         with self._admission() as admission:
             # The slot is held from here on, also while the model prepares.
-            state = await self._new_state(admission.session_id, dialect, model, patch or {})
+            state = await self._new_state(admission.session_id, dialect, model, patch or {}, sampling)
             runner = DuplexSessionRunner(
                 state, plugin=self._plugin, port=self._port, limits=self._limits, attachment=attachment
             )
@@ -202,9 +211,13 @@ class DuplexSessionManager:
         for session_id in {*self._sessions, *self._admitting}:
             self.close_session(session_id, reason, code=code)
 
+    def admit_nobody(self) -> None:
+        """Refuse every further session."""
+        self._draining = True
+
     async def drain(self, timeout_s: float, reason: str = "server_shutdown") -> None:
         """Admit nobody any more; after `timeout_s` close who is left, and wait until all are gone."""
-        self._draining = True
+        self.admit_nobody()
         with trio.move_on_after(timeout_s):
             await self._wait_empty()
         self.close_all_sessions(reason, code=1001)
@@ -214,12 +227,14 @@ class DuplexSessionManager:
     def _admission(self) -> Iterator[_Admission]:
         """A slot for a session that opens, given back if it does not."""
         if self._nursery is None or self._draining:
-            raise RealtimeError("resource_exhausted", "the server takes no new sessions", retryable=True)
+            raise RealtimeError(
+                "resource_exhausted", f"the server takes no new {self._noun}s", retryable=True
+            )
         if self.count >= self._max_sessions:
             raise RealtimeError(
-                "resource_exhausted", f"all {self._max_sessions} sessions are in use", retryable=True
+                "resource_exhausted", f"all {self._max_sessions} {self._noun}s are in use", retryable=True
             )
-        admission = _Admission(new_id("duplex-"))
+        admission = _Admission(new_id(self._id_prefix))
         self._admitting[admission.session_id] = admission
         try:
             yield admission
@@ -232,9 +247,9 @@ class DuplexSessionManager:
     ) -> None:
         handle = runner.handle
         self._sessions[handle.session_id] = handle
-        self._metrics.session_opened()
+        self._tally.session_opened()
         log.info(
-            "session.opened",
+            f"{self._noun}.opened",
             session_id=handle.session_id,
             dialect=handle.dialect,
             sessions=len(self._sessions),
@@ -243,10 +258,10 @@ class DuplexSessionManager:
             await runner.run(task_status=task_status)
         finally:
             del self._sessions[handle.session_id]
-            self._metrics.session_ended(handle.counters)
+            self._tally.session_ended(handle.counters)
             reason = runner.core.end.reason if runner.core.end is not None else "cancelled"
             log.info(
-                "session.closed",
+                f"{self._noun}.closed",
                 session_id=handle.session_id,
                 reason=reason,
                 sessions=len(self._sessions),
@@ -261,11 +276,18 @@ class DuplexSessionManager:
 
     def _running_nursery(self) -> trio.Nursery:
         if self._nursery is None:
-            raise RealtimeError("resource_exhausted", "the server takes no new sessions", retryable=True)
+            raise RealtimeError(
+                "resource_exhausted", f"the server takes no new {self._noun}s", retryable=True
+            )
         return self._nursery
 
     async def _new_state(
-        self, session_id: str, dialect: DialectName, model: str | None, patch: Mapping[str, Any]
+        self,
+        session_id: str,
+        dialect: DialectName,
+        model: str | None,
+        patch: Mapping[str, Any],
+        sampling: Sampling | None,
     ) -> DuplexEngineSession:
         plugin, limits = self._plugin, self._limits
         capabilities = plugin.capabilities(self._max_sessions)
@@ -303,4 +325,5 @@ class DuplexSessionManager:
             default_voice=plugin.default_voice,
             runtime_config=runtime_config,
             model_state=new_model_state(plugin),
+            sampling=sampling or Sampling(),
         )

@@ -13,6 +13,8 @@ from prometheus_client import CollectorRegistry, Counter, Metric, generate_lates
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from duplex_trio.engine.chats import ChatTally
+from duplex_trio.engine.tally import SessionTally
 from duplex_trio.session.counters import SessionCounters
 from duplex_trio.session.state.egress_queue import EgressWaiting
 from duplex_trio.session.state.histogram import Histogram
@@ -88,14 +90,15 @@ _HISTOGRAMS = (
 )
 
 
-class EngineMetrics:
-    """Counters and histograms of one engine.
+class EngineMetrics(SessionTally):
+    """Counters and histograms of one engine; `chats` counts what is asked for beside its sessions.
 
     Args:
         sessions: the counters of the sessions that live now.
         waiting: what waits for their clients.
         live_requests: stage requests that are not released.
         stages: the statistics of every stage.
+        live_chats: chats that hold a slot now.
     """
 
     def __init__(
@@ -105,6 +108,7 @@ class EngineMetrics:
         waiting: Callable[[], Sequence[EgressWaiting]],
         live_requests: Callable[[], int],
         stages: Callable[[], Sequence[StageStatistics]],
+        live_chats: Callable[[], int],
     ) -> None:
         self.registry = CollectorRegistry()
         self._sessions = sessions
@@ -112,6 +116,8 @@ class EngineMetrics:
         self._opened = Counter("duplex_sessions_opened", "Sessions opened", registry=self.registry)
         self.registry.register(_SessionCollector(self.totals, waiting))
         self.registry.register(_StageCollector(live_requests, stages))
+        self.chats = ChatTally(live_chats, self._chat_ended)
+        self.registry.register(self.chats)
 
     def session_opened(self) -> None:
         """A session was admitted."""
@@ -120,6 +126,11 @@ class EngineMetrics:
     def session_ended(self, counters: SessionCounters) -> None:
         """A session has gone; keep what it counted."""
         self._ended.add(counters)
+
+    def _chat_ended(self, counters: SessionCounters) -> None:
+        # Whoever asked: a request that is not released is a fault of the engine.
+        self._ended.cleanup_retries += counters.cleanup_retries
+        self._ended.leaked_requests += counters.leaked_requests
 
     def totals(self) -> SessionCounters:
         """What all sessions counted, those that have gone included."""

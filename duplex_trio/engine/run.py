@@ -4,7 +4,7 @@ engine
 |- stage[name]  x N       one worker thread each, loaded side by side
 |- voice activity pace    begins the jobs that were wanted too soon behind the last one
 |- voice activity watch   sees that the stage gives each job back
-`- sessions               one supervisor task per session, inside the stages' lifetime
+`- sessions               one supervisor task per session or chat, inside the stages' lifetime
 """
 
 from __future__ import annotations
@@ -28,9 +28,11 @@ async def run_duplex_engine(
         stage_nursery.start_soon(engine.voice_activity.pace, name="voice activity pace")
         stage_nursery.start_soon(engine.voice_activity.watch, name="voice activity watch")
         async with trio.open_nursery() as session_nursery:
-            engine.manager.use_nursery(session_nursery)
+            for manager in (engine.manager, engine.chats):
+                manager.use_nursery(session_nursery)
             task_status.started()
             try:
                 await trio.sleep_forever()
             finally:
-                engine.manager.use_nursery(None)
+                for manager in (engine.manager, engine.chats):
+                    manager.use_nursery(None)

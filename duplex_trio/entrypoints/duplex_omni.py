@@ -29,8 +29,10 @@ from duplex_trio.entrypoints.warm_up import (
 )
 from duplex_trio.plugin.capabilities import DuplexCapabilities
 from duplex_trio.plugin.pipeline import Pipeline
+from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.protocol.duplex import RealtimeError
 from duplex_trio.protocol.duplex.session import DialectName
+from duplex_trio.protocol.sampling import Sampling
 from duplex_trio.stages.port import StageStatistics
 
 __all__ = [
@@ -51,10 +53,11 @@ WARM_UP_TIMEOUT_S = 150.0
 
 @frozen
 class EngineStatistics:
-    """A look at the engine: sessions that hold a slot, live stage requests, and the stages."""
+    """A look at the engine: sessions and chats that hold a slot, live stage requests, and the stages."""
 
     sessions: int
     max_sessions: int
+    chats: int
     live_requests: int
     stages: tuple[StageStatistics, ...]
 
@@ -65,10 +68,11 @@ class DuplexOmni(AsyncOmni):
     Args:
         pipeline: the model.
         max_sessions: sessions at once.
+        max_chats: chats at once, beside them.
         limits: limits of each session.
         instructions: default instructions of a session.
-        stage_commands_max: opened requests and units that may wait for one stage; two for each session by
-        default.
+        stage_commands_max: opened requests and units that may wait for one stage; two for each session and
+        chat by default.
         warm_up: let the model answer once before `run` reports that it is ready.
         stage_factory: what carries each runtime; a thread by default.
     """
@@ -78,6 +82,7 @@ class DuplexOmni(AsyncOmni):
         pipeline: Pipeline,
         *,
         max_sessions: int = 8,
+        max_chats: int = 4,
         limits: SessionLimits | None = None,
         instructions: str | None = None,
         stage_commands_max: int | None = None,
@@ -85,6 +90,7 @@ class DuplexOmni(AsyncOmni):
         stage_factory: StageFactory | None = None,
     ) -> None:
         self._max_sessions = max_sessions
+        self._max_chats = max_chats
         self._limits = limits
         self._instructions = instructions
         self._stage_commands_max = stage_commands_max
@@ -96,6 +102,7 @@ class DuplexOmni(AsyncOmni):
         self.duplex_engine = DuplexOmniEngine(
             self.pipeline,
             max_sessions=self._max_sessions,
+            max_chats=self._max_chats,
             limits=self._limits,
             instructions=self._instructions,
             stage_commands_max=self._stage_commands_max,
@@ -123,6 +130,20 @@ class DuplexOmni(AsyncOmni):
         """Open a session; see `DuplexSessionManager.open_session`."""
         return await self.duplex_engine.manager.open_session(
             dialect=dialect, attachment=attachment, model=model, patch=patch
+        )
+
+    async def open_chat(
+        self, *, attachment: Attachment, patch: Mapping[str, Any], sampling: Sampling
+    ) -> DuplexSessionHandle:
+        """Open a session that takes no session's slot and is held back by no player, to ask it once.
+
+        It is not found by `get_session`, and is over when its handle is closed.
+
+        Raises:
+            RealtimeError: as `open_session`.
+        """
+        return await self.duplex_engine.chats.open_session(
+            dialect="duplex", attachment=attachment, patch=patch, sampling=sampling
         )
 
     def get_session(self, session_id: str) -> DuplexSessionHandle:
@@ -168,11 +189,17 @@ class DuplexOmni(AsyncOmni):
         """What the model can do."""
         return self.duplex_engine.plugin.capabilities(self._max_sessions)
 
+    @property
+    def plugin(self) -> DuplexModelPlugin:
+        """The model."""
+        return self.duplex_engine.plugin
+
     def statistics(self) -> EngineStatistics:
         """A look at the engine for health and metrics."""
         return EngineStatistics(
             sessions=self.duplex_engine.manager.count,
             max_sessions=self._max_sessions,
+            chats=self.duplex_engine.chats.count,
             live_requests=self.duplex_engine.orchestrator.live_requests,
             stages=tuple(self.stage_statistics()),
         )
@@ -182,8 +209,11 @@ class DuplexOmni(AsyncOmni):
         return self.duplex_engine.metrics.render()
 
     async def drain(self, timeout_s: float) -> None:
-        """Take no new sessions, give the live ones `timeout_s`, then close them and wait until they are gone."""
+        """Take no new sessions and chats, give the live ones `timeout_s`, then close them and wait for their end."""
+        deadline_s = trio.current_time() + timeout_s
+        self.duplex_engine.chats.admit_nobody()
         await self.duplex_engine.manager.drain(timeout_s)
+        await self.duplex_engine.chats.drain(max(0.0, deadline_s - trio.current_time()))
 
     async def warm_up(self) -> None:
         """Hold a session of one turn, so that the first client finds everything warm.

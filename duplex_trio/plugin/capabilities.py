@@ -64,10 +64,11 @@ class DuplexCapabilities:
     supports_session_resume: bool = False
     """A client that was lost may come back to its session."""
 
+    supports_chat_completions: bool = False
+    """Chat completions beside the sessions; else their route is not there. Needs `supports_text_only_turn`."""
+
     # ------------------------------------------------------------------ what describes only
 
-    supports_chat_completions: bool = False
-    """Whether the model suits a chat API beside sessions; not shown to sessions."""
     supports_audio_truncate: bool = True
     """Whether the model itself forgets speech that was cut; the conversation does in any case."""
     supports_session_lease: bool = True

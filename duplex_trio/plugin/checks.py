@@ -6,6 +6,7 @@ from duplex_trio.plugin.capabilities import DuplexCapabilities
 from duplex_trio.plugin.pcm_buffer import PcmAppendBuffer
 from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.plugin.resumable import ResumableModelPlugin
+from duplex_trio.protocol.sampling import KNOBS
 
 
 class PluginError(ValueError):
@@ -47,6 +48,8 @@ def _fixed_faults(plugin: DuplexModelPlugin) -> list[str]:
     for name in ("input_sample_rate_hz", "output_sample_rate_hz", "default_silence_duration_ms"):
         if getattr(plugin, name) <= 0:
             faults.append(f"{name} is {getattr(plugin, name)}, not positive")
+    if unknown := plugin.sampling_knobs - KNOBS:
+        faults.append(f"sampling_knobs are of {sorted(KNOBS)}, not {sorted(unknown)}")
     if plugin.voices and plugin.default_voice not in plugin.voices:
         faults.append(f"default_voice {plugin.default_voice!r} is none of the voices {list(plugin.voices)}")
     return faults
@@ -61,6 +64,8 @@ def _ability_faults(plugin: DuplexModelPlugin, able: DuplexCapabilities, max_ses
             faults.append(f"{name} is {getattr(able, name)}, but the plugin is {kind}")
     if resumable and able.supports_concurrent_turn_requests:
         faults.append("a model with one request per epoch has no concurrent turn requests")
+    if able.supports_chat_completions and not able.supports_text_only_turn:
+        faults.append("chat completions need answers to what was written: supports_text_only_turn")
     known = {"audio", "video"}
     required, optional = able.required_input_modalities, able.optional_input_modalities
     if (required | optional) - known:

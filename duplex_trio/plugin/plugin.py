@@ -27,7 +27,8 @@ class DuplexModelPlugin(ABC):
     `private_runtime_config_keys` are keys of `extra_body` that a client may not set. A model that
     `requires_ref_audio` speaks only in sessions that were opened with a reference recording. One that
     `speaks_at_speed` makes its sound at the speed of its turn; the sound of another is stretched, unless it
-    owns its turns: what speaks and listens at once does so in its own time.
+    owns its turns: what speaks and listens at once does so in its own time. `sampling_knobs`
+    are the fields of `Sampling` that the model honours; a request that sets another one is refused.
     """
 
     plugin_id: str
@@ -39,6 +40,7 @@ class DuplexModelPlugin(ABC):
     private_runtime_config_keys: frozenset[str] = frozenset()
     requires_ref_audio: bool = False
     speaks_at_speed: bool = False
+    sampling_knobs: frozenset[str] = frozenset()
 
     @abstractmethod
     def capabilities(self, max_sessions: int) -> DuplexCapabilities:

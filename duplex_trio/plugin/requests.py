@@ -7,6 +7,7 @@ from typing import Any
 
 from attrs import Factory, frozen
 
+from duplex_trio.protocol.sampling import Sampling
 from duplex_trio.stages.units import ChatMessage, Pcm
 
 
@@ -17,7 +18,8 @@ class TurnInput:
     `pcm` is the user's sound at the plugin's input rate, or None for a turn that answers the conversation as
     it stands. `conversation` is the history before this input, heard text only. `respond` is false when only
     the user's transcript is wanted. `frames` are the newest pictures, JPEG or PNG, oldest first.
-    `session_state` is what `DuplexModelPlugin.create_session_state` made. `tools` are the functions, as OpenAI
+    `session_state` is what `DuplexModelPlugin.create_session_state` made. Of `sampling` only those knobs are set
+    that `DuplexModelPlugin.sampling_knobs` names. `tools` are the functions, as OpenAI
     writes them, that the model may call, none if it must not; `tool_choice` is `auto`, `required` (it must call
     one), `none` or an object whose `name` it must call. Without `parallel_tool_calls` it calls one at most.
     """
@@ -31,6 +33,7 @@ class TurnInput:
     speed: float = 1.0
     temperature: float | None = None
     max_output_tokens: int | None = None
+    sampling: Sampling = Factory(Sampling)
     language: str | None = None
     tools: Sequence[Mapping[str, Any]] = ()
     tool_choice: str | Mapping[str, Any] = "auto"

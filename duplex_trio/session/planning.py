@@ -58,6 +58,7 @@ def turn_input(core: SessionCore, turn: Turn) -> TurnInput:
         else config.temperature,
         max_output_tokens=limit if isinstance(limit, int) else None,
         language=config.spoken_language,
+        sampling=state.sampling,
         tools=tools,
         tool_choice=choice,
         parallel_tool_calls=parallel if parallel is not None else config.parallel_tool_calls is not False,

@@ -25,7 +25,7 @@ def rows() -> dict[str, list[str]]:
 def shown(value: object) -> str:
     """A default as the table has it."""
     if value is None:
-        return "two for each session"
+        return "two for each session and chat"
     return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 

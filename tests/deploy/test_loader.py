@@ -47,7 +47,7 @@ def test_the_cpu_cascade_names_the_packaged_models() -> None:
     assert deploy.duplex_session.server_vad_model_path == "silero"
     assert deploy.duplex_session.max_sessions == 8
     llm = deploy.stage(1)
-    assert (llm.max_model_len, llm.max_num_seqs, llm.kv_cache_memory_bytes) == (2048, 8, 256 * 2**20)
+    assert (llm.max_model_len, llm.max_num_seqs, llm.kv_cache_memory_bytes) == (2048, 12, 256 * 2**20)
 
 
 def test_the_defaults_of_a_session_are_those_of_the_reference() -> None:
@@ -214,7 +214,7 @@ def test_a_file_extends_a_bundled_deployment_stage_by_stage(tmp_path: Path) -> N
     assert (deploy.stage(1).model, deploy.stage(1).max_model_len, deploy.stage(1).max_num_seqs) == (
         "./big",
         4096,
-        8,
+        12,
     )
 
 

@@ -75,7 +75,9 @@ async def test_the_models_of_the_package(autojump_clock: MockClock, make: type[P
 async def test_a_model_that_answers_speech_only(autojump_clock: MockClock) -> None:
     """It hears a tone; that there are no words in it is a sign of life too."""
     for words in ("words", ""):
-        pipeline = Particular(Script(heard=[words]), supports_text_only_turn=False)
+        pipeline = Particular(
+            Script(heard=[words]), supports_text_only_turn=False, supports_chat_completions=False
+        )
         await warm(pipeline)
         (turn,) = pipeline.plugin.turns
         assert turn.pcm is not None
@@ -86,7 +88,10 @@ async def test_a_model_that_answers_speech_only(autojump_clock: MockClock) -> No
 async def test_a_model_that_must_see(autojump_clock: MockClock, optional: frozenset[str]) -> None:
     """It is shown a picture, a whole PNG file."""
     pipeline = Particular(
-        supports_text_only_turn=False, required_input_modalities=SEES, optional_input_modalities=optional
+        supports_text_only_turn=False,
+        supports_chat_completions=False,
+        required_input_modalities=SEES,
+        optional_input_modalities=optional,
     )
     await warm(pipeline)
     (frame,) = pipeline.plugin.turns[0].frames
@@ -104,7 +109,9 @@ async def test_a_model_that_needs_a_recording(autojump_clock: MockClock) -> None
 
 async def test_a_model_that_only_a_detector_can_ask(autojump_clock: MockClock) -> None:
     """It is not asked, and the server starts."""
-    pipeline = Particular(supports_text_only_turn=False, supports_client_commit=False)
+    pipeline = Particular(
+        supports_text_only_turn=False, supports_chat_completions=False, supports_client_commit=False
+    )
     await warm(pipeline)
     assert not pipeline.plugin.turns
 
@@ -125,7 +132,9 @@ class Closed(TurnsPipeline):
     [
         (Closed, "the warm-up session was refused: no licence"),
         (
-            lambda: Particular(supports_text_only_turn=False, supports_input_append=False),
+            lambda: Particular(
+                supports_text_only_turn=False, supports_chat_completions=False, supports_input_append=False
+            ),
             "the warm-up turn failed: the model takes no input_audio_buffer.append",
         ),
         (

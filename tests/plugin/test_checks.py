@@ -17,6 +17,7 @@ from duplex_trio.plugin.capabilities import DuplexCapabilities
 from duplex_trio.plugin.checks import PluginError, check_plugin, plugin_faults
 from duplex_trio.plugin.pcm_buffer import FixedUnitBuffer, PcmAppendBuffer
 from duplex_trio.plugin.plugin import DuplexModelPlugin
+from duplex_trio.protocol.sampling import KNOBS
 from duplex_trio.stages.worker import StageWorker
 
 PLUGINS = (lambda: ScriptedPipeline().build_plugin(), TurnsPlugin, NativePlugin, LockstepPlugin)
@@ -112,6 +113,14 @@ FAULTS: dict[str, tuple[object, str]] = {
         turns(required_input_modalities=frozenset(), optional_input_modalities=frozenset()),
         "it takes appends of no modality",
     ),
+    "chats that cannot write": (
+        turns(supports_text_only_turn=False),
+        "chat completions need answers to what was written: supports_text_only_turn",
+    ),
+    "a knob": (
+        with_attributes(TurnsPlugin(), sampling_knobs=frozenset({"seed", "mood"})),
+        f"sampling_knobs are of {sorted(KNOBS)}, not ['mood']",
+    ),
     "one session": (
         turns(supports_multi_session=False),
         "it serves one session at a time, and the deployment admits 4",
@@ -163,4 +172,4 @@ def test_no_stage_is_built_for_a_plugin_that_cannot_be_used() -> None:
             raise AssertionError("a detector was built")
 
     with pytest.raises(PluginError, match="'CascadePlugin' cannot be used: plugin_id is empty"):
-        DuplexOmniEngine(Broken(), max_sessions=1)
+        DuplexOmniEngine(Broken(), max_sessions=1, max_chats=1)

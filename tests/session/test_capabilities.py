@@ -95,7 +95,7 @@ async def test_a_model_that_cannot_be_interrupted(autojump_clock: MockClock) -> 
 
 async def test_a_model_that_answers_speech_only(autojump_clock: MockClock) -> None:
     """A written turn alone is refused; one that was spoken is answered."""
-    pipeline = limited(supports_text_only_turn=False)
+    pipeline = limited(supports_text_only_turn=False, supports_chat_completions=False)
     async with conversation(
         pipeline=pipeline, patch={"turn_detection": {"create_response": False}}
     ) as talker:

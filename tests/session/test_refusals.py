@@ -428,7 +428,9 @@ async def test_a_model_that_cannot_be_interrupted(autojump_clock: MockClock) -> 
 
 async def test_a_model_that_answers_speech_only(autojump_clock: MockClock) -> None:
     """It is asked nothing."""
-    async with conversation(pipeline=strict(supports_text_only_turn=False), patch=PATCH) as talker:
+    async with conversation(
+        pipeline=strict(supports_text_only_turn=False, supports_chat_completions=False), patch=PATCH
+    ) as talker:
         talker.send(message("a", "a"))
         await trio.sleep(0.1)
         assert await refused(talker, CreateResponse()) == ("text_only_turn_unsupported", None)

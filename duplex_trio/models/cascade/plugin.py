@@ -19,6 +19,7 @@ from duplex_trio.models.calling.watch import CallWatch
 from duplex_trio.models.calling.wording import fault_told
 from duplex_trio.models.cascade.answer import Answer
 from duplex_trio.models.cascade.functions import CHECKED_TOOLS, calling_of, check_tools, check_turn
+from duplex_trio.models.cascade.params import generation_params
 from duplex_trio.models.cascade.profiles import ChatProfile
 from duplex_trio.models.cascade.prompt import CountTokens, build_prompt
 from duplex_trio.plugin.capabilities import DuplexCapabilities
@@ -31,11 +32,11 @@ from duplex_trio.plugin.results import (
     UserTranscript,
 )
 from duplex_trio.protocol.duplex.session import DuplexSessionConfig
+from duplex_trio.protocol.sampling import KNOBS
 from duplex_trio.stages.port import StageOutput
 from duplex_trio.stages.units import (
     ChatMessage,
     ChatPrompt,
-    GenerationParams,
     Pcm,
     SpeechChunk,
     SpeechSegment,
@@ -98,6 +99,7 @@ class CascadePlugin(DuplexModelPlugin):
         guided: bool = False,
     ) -> None:
         self._guided = guided
+        self.sampling_knobs = KNOBS if guided else KNOBS - {"json_schema"}
         self._profile = profile
         self._context_tokens = context_tokens
         self._count_tokens = count_tokens
@@ -109,6 +111,7 @@ class CascadePlugin(DuplexModelPlugin):
         return DuplexCapabilities(
             supports_text_only_turn=True,
             supports_tools=True,
+            supports_chat_completions=True,
             supports_session_resume=True,
             supports_multi_session=max_sessions > 1,
             partial_transcript_interval_ms=PARTIAL_INTERVAL_MS,
@@ -219,6 +222,7 @@ class CascadePlugin(DuplexModelPlugin):
             instructions=turn.instructions,
             user_text=user_text,
             profile=profile,
+            audible="audio" in turn.modalities,
             tools=calling.tools,
             tool_choice=calling.choice,
             tokens_max=room,
@@ -248,16 +252,7 @@ class CascadePlugin(DuplexModelPlugin):
         return CallWatch(turn.tools, parallel=turn.parallel_tool_calls, exact=exact)
 
     def _to_language_model(self, state: CascadeRequest, prompt: ChatPrompt) -> StageForward:
-        turn, profile = state.turn, self._profile
-        params = GenerationParams(
-            temperature=turn.temperature if turn.temperature is not None else profile.temperature,
-            top_p=profile.top_p,
-            repetition_penalty=profile.repetition_penalty,
-            max_tokens=turn.max_output_tokens or profile.max_tokens,
-            extra={}
-            if state.guide is None
-            else {"structured_outputs": {"structural_tag": state.guide.structural_tag}},
-        )
+        params = generation_params(state.turn, self._profile, state.guide)
         return StageForward(stage_id=LLM, unit=prompt, params=params, final=True)
 
 

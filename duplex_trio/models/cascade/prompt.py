@@ -28,6 +28,7 @@ def build_prompt(
     instructions: str | None,
     user_text: str | None,
     profile: ChatProfile,
+    audible: bool = True,
     tools: Sequence[Mapping[str, Any]] = (),
     tool_choice: ToolChoice = "auto",
     tokens_max: int | None = None,
@@ -41,9 +42,11 @@ def build_prompt(
 
     Args:
         conversation: the messages before the current one.
-        instructions: what the session was told to be; the profile's own if None.
+        instructions: what the session was told to be; the profile's own if None and the answer is to be heard,
+            for these are about speaking.
         user_text: what the user said just now, None to answer the conversation as it stands.
         profile: the model's habits.
+        audible: whether the answer is to be heard.
         tools: functions that it may call.
         tool_choice: whether it must.
         tokens_max: most tokens of the prompt.
@@ -63,7 +66,8 @@ def build_prompt(
     about_tools = (
         "" if not tools else demand(tool_choice) if profile.knows_calls else instruction(tools, tool_choice)
     )
-    told = "\n".join(filter(None, [instructions or profile.default_instructions, *system, about_tools]))
+    instructions = instructions or (profile.default_instructions if audible else None)
+    told = "\n".join(filter(None, [instructions, *system, about_tools]))
     shown = tools if profile.knows_calls else ()
 
     def prompt_of(messages: list[ChatMessage]) -> ChatPrompt:

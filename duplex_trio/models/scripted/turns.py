@@ -75,6 +75,7 @@ class TurnsPlugin(DuplexModelPlugin):
             supports_session_resume=True,
             supports_concurrent_turn_requests=True,
             supports_text_only_turn=True,
+            supports_chat_completions=True,
             supports_multi_session=max_sessions > 1,
         )
 

@@ -125,7 +125,7 @@ class ScriptedLlm(StageWorker):
                 )
             )
             return
-        words = self._script.answer(asked).split()
+        words = _before_stop(self._script.answer(asked), params.stop).split()
         limit = params.max_tokens
         reason = "stop" if limit is None or len(words) <= limit else "length"
         self._waiting[request_id] = words[:limit]
@@ -182,6 +182,11 @@ class ScriptedTts(SerialWorker):
             raise UnitRefused("engine_error", f"scripted failure at {self._script.fail_speaking!r}")
         pcm = tone(round(len(words) * self._script.word_ms / unit.speed))
         return [SpeechChunk(pcm=pcm, sample_rate_hz=TTS_RATE_HZ, text=unit.text)]
+
+
+def _before_stop(answer: str, stops: Sequence[str]) -> str:
+    """The answer up to the first text that ends it."""
+    return answer[: min((answer.find(stop) for stop in stops if stop in answer), default=len(answer))]
 
 
 def tone(duration_ms: int) -> Pcm:

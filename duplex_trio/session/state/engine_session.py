@@ -30,6 +30,7 @@ from duplex_trio.protocol.duplex import (
     StatusError,
 )
 from duplex_trio.protocol.duplex.session import DuplexSessionConfig
+from duplex_trio.protocol.sampling import Sampling
 from duplex_trio.session.state.append_ledger import AppendLedger
 from duplex_trio.session.state.conversation import Conversation, ConversationEntry
 from duplex_trio.session.state.fence import DuplexFence
@@ -81,6 +82,7 @@ class DuplexEngineSession:
     stretches_speech: bool = False
     runtime_config: Mapping[str, Any] = field(factory=dict)
     model_state: Any = None
+    sampling: Sampling = field(factory=Sampling)
     frames: FrameSlot = field(
         default=Factory(lambda self: FrameSlot(self.limits.video_frames_max), takes_self=True)
     )

@@ -1,0 +1,344 @@
+"""Chats beside sessions, on a mock clock: what they answer, what they cost, and what they leave alone."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import attrs
+import orjson
+import pytest
+import trio
+from trio.testing import MockClock
+
+from duplex_trio.entrypoints.duplex_chat import DuplexChatCompletionsAdapter
+from duplex_trio.entrypoints.duplex_omni import DuplexOmni
+from duplex_trio.models.scripted.native import NativePipeline
+from duplex_trio.models.scripted.pipeline import ScriptedPipeline
+from duplex_trio.models.scripted.script import Script
+from duplex_trio.models.scripted.turns import TurnsPipeline
+from duplex_trio.models.scripted.workers import tone
+from duplex_trio.plugin.capabilities import DuplexCapabilities
+from duplex_trio.protocol.chat import (
+    CallPiece,
+    ChatError,
+    ChatPiece,
+    ChatRequest,
+    ChatUsage,
+    FinishPiece,
+    SpeechPiece,
+    TextPiece,
+    TranscriptPiece,
+    read_chat_request,
+)
+from duplex_trio.protocol.duplex import ResponseDone
+from duplex_trio.protocol.duplex.audio import pcm16_bytes
+from duplex_trio.stages.units import GenerationParams
+from duplex_trio.testing import finish, open_talker, scripted_omni
+
+LONG = "word " * 400
+
+
+def request(*content: Any, messages: list[Any] | None = None, **fields: Any) -> ChatRequest:
+    said = messages or [{"role": "user", "content": content[0] if len(content) == 1 else list(content)}]
+    return read_chat_request(orjson.dumps({"messages": said, **fields}), 16_000)
+
+
+def sound(milliseconds: int = 500) -> dict[str, Any]:
+    data = base64.b64encode(pcm16_bytes(tone(milliseconds))).decode()
+    return {"type": "input_audio", "input_audio": {"data": data, "format": "pcm16"}}
+
+
+@asynccontextmanager
+async def chatting(script: Script | None = None, **engine: Any) -> AsyncIterator[DuplexOmni]:
+    """An engine that must be idle again at the end."""
+    async with scripted_omni(script, **engine) as omni:
+        yield omni
+        await idle(omni)
+
+
+async def idle(omni: DuplexOmni) -> None:
+    """Let what was closed end, and see that nothing of it is left."""
+    await trio.sleep(1)
+    statistics = omni.statistics()
+    assert (statistics.chats, statistics.live_requests) == (0, 0)
+    assert all(stage.live_requests == 0 for stage in statistics.stages)
+
+
+async def ask(omni: DuplexOmni, asked: ChatRequest) -> list[ChatPiece]:
+    pieces: list[ChatPiece] = []
+    async with DuplexChatCompletionsAdapter(omni).answer(asked) as answer:
+        while not pieces or not isinstance(pieces[-1], FinishPiece):
+            pieces.append(await answer.next_piece())
+    return pieces
+
+
+async def refused(omni: DuplexOmni, asked: ChatRequest) -> ChatError:
+    with pytest.raises(ChatError) as caught:
+        await ask(omni, asked)
+    return caught.value
+
+
+def words(pieces: list[ChatPiece]) -> str:
+    return "".join(piece.text for piece in pieces if isinstance(piece, TextPiece | TranscriptPiece))
+
+
+def figure(omni: DuplexOmni, name: str) -> float:
+    lines = omni.render_metrics().decode().splitlines()
+    return float(next(line for line in lines if line.startswith(f"{name} ")).rpartition(" ")[2])
+
+
+async def test_a_written_answer_with_its_tokens(autojump_clock: MockClock) -> None:
+    async with chatting() as omni:
+        pieces = await ask(omni, request("hello you"))
+        assert words(pieces) == "You said: hello you"
+        assert not any(isinstance(piece, SpeechPiece) for piece in pieces)
+        finish = pieces[-1]
+        assert isinstance(finish, FinishPiece)
+        assert (finish.reason, finish.usage) == ("stop", ChatUsage(input_tokens=2, output_tokens=4))
+        assert finish.stage_metrics["1"]["stage_name"] == "llm"
+
+
+async def test_a_spoken_answer_is_not_held_back_to_the_pace_of_a_player(autojump_clock: MockClock) -> None:
+    async with chatting(step_s=0.001) as omni:
+        began_s = trio.current_time()
+        pieces = await ask(omni, request("tell me " + "more " * 50, modalities=["text", "audio"]))
+        sound_s = sum(len(piece.pcm16) for piece in pieces if isinstance(piece, SpeechPiece)) / 48_000
+        assert sound_s == pytest.approx(54 * 0.3)
+        assert trio.current_time() - began_s < sound_s / 10
+        assert words(pieces).startswith("You said: tell me more more")
+
+
+async def test_messages_become_the_conversation_in_their_order(autojump_clock: MockClock) -> None:
+    script = Script(heard=["what is it"])
+    call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    messages = [
+        {"role": "system", "content": "be kind"},
+        {"role": "user", "content": "hello"},
+        {"role": "assistant", "content": "hi", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "sunny"},
+        {"role": "user", "content": [{"type": "text", "text": "look:"}, sound()]},
+    ]
+    async with chatting(script) as omni:
+        pieces = await ask(omni, request(messages=messages))
+        prompt = script.asked[-1].prompt.messages
+        assert prompt[0].role == "system"
+        assert "be kind" in prompt[0].content
+        asked = " ".join([" ".join([one.content, *(call.name for call in one.calls)]) for one in prompt])
+        places = [asked.index(part) for part in ("hello", "hi", "look", "sunny", "look:", "what is it")]
+        assert places == sorted(places)
+        assert "what is it" in words(pieces)
+
+
+async def test_every_piece_of_sound_is_heard_however_many_there_are(autojump_clock: MockClock) -> None:
+    script = Script(heard=[f"sound{index}" for index in range(12)])
+    async with chatting(script) as omni:
+        await ask(omni, request(*[sound(60)] * 12))
+        asked = script.asked[-1].prompt.messages[-1].content
+        assert all(f"sound{index}" in asked for index in range(12))
+
+
+async def test_knobs_reach_the_language_model(autojump_clock: MockClock) -> None:
+    script = Script()
+    async with chatting(script) as omni:
+        await ask(omni, request(
+            "x", temperature=0.25, top_p=0.5, top_k=3, min_p=0.1, seed=7, presence_penalty=1, frequency_penalty=-1,
+            repetition_penalty=1.5, max_tokens=9, stop=["END"],
+        ))  # fmt: skip
+        assert script.asked[-1].params == GenerationParams(
+            temperature=0.25, top_p=0.5, top_k=3, repetition_penalty=1.5, max_tokens=9, stop=("END",), seed=7,
+            extra={"min_p": 0.1, "presence_penalty": 1.0, "frequency_penalty": -1.0},
+        )  # fmt: skip
+
+
+async def test_a_limit_and_a_stop_end_the_answer(autojump_clock: MockClock) -> None:
+    async with chatting(Script(otherwise=lambda _: "one two three four")) as omni:
+        pieces = await ask(omni, request("count", max_tokens=2))
+        assert words(pieces).split() == ["one", "two"]
+        assert isinstance(pieces[-1], FinishPiece)
+        assert pieces[-1].reason == "length"
+        pieces = await ask(omni, request("count", stop=["o three", "four"]))
+        assert words(pieces) == "one tw"
+        assert isinstance(pieces[-1], FinishPiece)
+        assert pieces[-1].reason == "stop"
+
+
+async def test_a_model_is_asked_for_nothing_it_does_not_have(autojump_clock: MockClock) -> None:
+    tool = {"type": "function", "function": {"name": "look"}}
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+    async with chatting(pipeline=TurnsPipeline()) as omni:
+        for fields, param in (
+            ({"seed": 1}, "seed"),
+            ({"response_format": {"type": "json_object"}}, "response_format"),
+        ):
+            error = await refused(omni, request("x", **fields))
+            assert (error.status, error.code, error.param) == (400, "unsupported_parameter", param)
+    async with chatting(pipeline=_WithoutTools()) as omni:
+        assert (await refused(omni, request("x", tools=[tool]))).param == "tools"
+        assert (
+            await refused(omni, request({"type": "text", "text": "x"}, image))
+        ).param == "messages[0].content"
+
+
+async def test_a_model_that_owns_its_turns_has_no_chat(autojump_clock: MockClock) -> None:
+    async with scripted_omni(pipeline=NativePipeline()) as omni:
+        assert not DuplexChatCompletionsAdapter(omni).available
+    async with chatting() as omni:
+        assert DuplexChatCompletionsAdapter(omni).available
+
+
+async def test_a_function_is_called(autojump_clock: MockClock) -> None:
+    tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+    async with chatting(pipeline=TurnsPipeline()) as omni:
+        pieces = await ask(omni, request("look", tools=[tool]))
+        calls = [piece for piece in pieces if isinstance(piece, CallPiece)]
+        assert (calls[0].index, calls[0].name) == (0, "look")
+        assert calls[0].call_id
+        assert "".join(call.arguments for call in calls) == "{}"
+        assert isinstance(pieces[-1], FinishPiece)
+        assert pieces[-1].reason == "tool_calls"
+
+
+async def test_a_refused_picture_names_its_message(autojump_clock: MockClock) -> None:
+    image = {"type": "image_url", "image_url": {"url": "https://example.org/cat.png"}}
+    async with chatting(pipeline=TurnsPipeline()) as omni:
+        error = await refused(omni, request(messages=[
+            {"role": "user", "content": "see"}, {"role": "user", "content": [image]},
+        ]))  # fmt: skip
+        assert (error.status, error.code, error.param) == (400, "invalid_image", "messages[1]")
+
+
+@pytest.mark.parametrize("script", [Script(fail_on=frozenset({"boom"})), Script(fail_speaking="boom")])
+async def test_a_failing_model_is_a_server_error(autojump_clock: MockClock, script: Script) -> None:
+    async with chatting(script) as omni:
+        error = await refused(omni, request("boom", modalities=["text", "audio"]))
+        assert (error.status, error.code) == (500, "engine_error")
+        assert error.body()["error"]["type"] == "server_error"
+        assert words(await ask(omni, request("hello"))) == "You said: hello"
+
+
+async def test_who_leaves_stops_the_model_within_one_step(autojump_clock: MockClock) -> None:
+    """B03: the request is gone from every stage as soon as the step in progress is over."""
+    async with chatting(Script(otherwise=lambda _: LONG), step_s=0.02) as omni:
+        with trio.move_on_after(1.01):
+            await ask(omni, request("count to 5000", max_tokens=4000))
+        await trio.sleep(0.03)
+        statistics = omni.statistics()
+        assert statistics.live_requests == 0
+        assert all(stage.live_requests == 0 for stage in statistics.stages)
+        outputs = sum(stage.outputs_total for stage in statistics.stages)
+        await trio.sleep(5)
+        assert sum(stage.outputs_total for stage in omni.statistics().stages) == outputs < 60
+        assert figure(omni, 'duplex_chat_completions_total{status="cancelled"}') == 1
+
+
+async def test_who_reads_no_further_stops_a_speaking_model_too(autojump_clock: MockClock) -> None:
+    async with chatting(Script(otherwise=lambda _: LONG), step_s=0.001) as omni:
+        adapter = DuplexChatCompletionsAdapter(omni)
+        async with adapter.answer(request("talk", modalities=["text", "audio"])) as answer:
+            assert isinstance(await answer.next_piece(), SpeechPiece)
+            await trio.sleep(20)
+            spoken = next(stage for stage in omni.statistics().stages if stage.name == "tts").outputs_total
+            await trio.sleep(20)
+            assert next(s for s in omni.statistics().stages if s.name == "tts").outputs_total == spoken < 40
+
+
+async def test_chats_have_a_bound_of_their_own(autojump_clock: MockClock) -> None:
+    """No chat takes a session's slot, and no session a chat's; a slot is free the moment its answer is read."""
+    async with chatting(Script(otherwise=lambda _: LONG), max_sessions=1) as omni:
+        bound = omni.duplex_engine.chats
+        talker = await open_talker(omni)
+        adapter = DuplexChatCompletionsAdapter(omni)
+        async with trio.open_nursery() as nursery:
+            for _ in range(4):
+                nursery.start_soon(ask, omni, request("x"))
+            await trio.sleep(0.1)
+            assert bound.count == 4
+            with pytest.raises(ChatError) as caught:
+                async with adapter.answer(request("x")):
+                    raise AssertionError("there was room")
+            assert (caught.value.status, caught.value.code) == (429, "resource_exhausted")
+            assert caught.value.retry_after_s == 1
+            assert omni.statistics().sessions == 1
+            nursery.cancel_scope.cancel()
+        await trio.sleep(0.1)
+        for _ in range(6):
+            await ask(omni, request("x", max_tokens=1))
+            assert bound.count == 0
+        await finish(omni, talker)
+
+
+async def test_no_chat_is_counted_or_found_as_a_session(autojump_clock: MockClock) -> None:
+    async with chatting() as omni:
+        async with DuplexChatCompletionsAdapter(omni).answer(request("x")) as answer:
+            assert figure(omni, "duplex_chats") == 1
+            assert figure(omni, "duplex_sessions") == 0
+            while not isinstance(await answer.next_piece(), FinishPiece):
+                pass
+        assert figure(omni, "duplex_sessions_opened_total") == 0
+        assert figure(omni, 'duplex_responses_total{status="completed"}') == 0
+        assert figure(omni, 'duplex_chat_completions_total{status="completed"}') == 1
+        assert figure(omni, "duplex_chats") == 0
+
+
+async def test_a_voice_session_knows_nothing_of_chats(autojump_clock: MockClock) -> None:
+    """Its conversation, its answers and its events are its own, whatever is asked beside it."""
+    script = Script(heard=["hello there"])
+    async with chatting(script) as omni:
+        talker = await open_talker(omni)
+        await talker.turn(1.0)
+        await talker.heard.wait_for(ResponseDone)
+        await trio.sleep(5)
+        seen = len(talker.events)
+        await ask(omni, request("a secret of somebody else"))
+        assert len(talker.events) == seen
+        talker.write("and now?")
+        await trio.sleep(5)
+        told = " ".join(message.content for message in script.asked[-1].prompt.messages)
+        assert "secret" not in told
+        assert "hello there" in told
+        await finish(omni, talker)
+
+
+async def test_a_drain_lets_chats_end_and_takes_no_new_ones(autojump_clock: MockClock) -> None:
+    async with scripted_omni(Script(otherwise=lambda _: "one two three four")) as omni:
+        done: list[list[ChatPiece]] = []
+
+        async def one() -> None:
+            done.append(await ask(omni, request("x")))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(one)
+            await trio.sleep(0.03)
+            nursery.start_soon(omni.drain, 10.0)
+            await trio.sleep(0.01)
+            assert (await refused(omni, request("x"))).status == 429
+        assert words(done[0]) == "one two three four"
+
+
+async def test_a_drain_that_is_over_cuts_chats_off(autojump_clock: MockClock) -> None:
+    async with scripted_omni(Script(otherwise=lambda _: LONG)) as omni:
+        errors: list[ChatError] = []
+
+        async def one() -> None:
+            errors.append(await refused(omni, request("x")))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(one)
+            await trio.sleep(0.1)
+            nursery.start_soon(omni.drain, 0.5)
+        assert (errors[0].status, errors[0].code) == (503, "server_shutdown")
+
+
+class _WithoutTools(ScriptedPipeline):
+    def build_plugin(self) -> Any:
+        plugin = super().build_plugin()
+        declared = plugin.capabilities
+
+        def capabilities(max_sessions: int) -> DuplexCapabilities:
+            return attrs.evolve(declared(max_sessions), supports_tools=False, supports_image_input=False)
+
+        plugin.capabilities = capabilities  # type: ignore[method-assign]
+        return plugin
