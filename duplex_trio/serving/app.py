@@ -1,6 +1,6 @@
-"""The ASGI application: who may come in, and what each request gets. No framework, no session state.
+"""The ASGI application: which part of the server a connection goes to. No framework, no session state.
 
-HTTP answers are `routes`', WebSockets are `endpoint`'s. Any ASGI server on Trio can run it; the protections
+HTTP requests are `http`'s, WebSockets are `endpoint`'s. Any ASGI server on Trio can run it; the protections
 that hypercorn needs are `guards`'.
 """
 
@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from duplex_trio.serving import asgi
 from duplex_trio.serving.asgi import Receive, Scope, Send
 from duplex_trio.serving.asgi_channel import AsgiChannel
-from duplex_trio.serving.auth import AccessPolicy
 from duplex_trio.serving.endpoint import RealtimeEndpoint
-from duplex_trio.serving.routes import Deployment, refusal_response, respond_to
+from duplex_trio.serving.http import HttpEndpoint
+from duplex_trio.serving.routes import Deployment
 
 
 @frozen(kw_only=True)
@@ -23,18 +22,18 @@ class RealtimeApp:
     Attributes:
         deployment: what is served.
         realtime: serves its WebSockets.
-        access: who may come in.
+        http: serves its other routes.
     """
 
     deployment: Deployment
     realtime: RealtimeEndpoint
-    access: AccessPolicy
+    http: HttpEndpoint
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection, as ASGI defines it."""
         match scope["type"]:
             case "http":
-                await self._http(scope, receive, send)
+                await self.http.serve(scope, receive, send)
             case "websocket":
                 await receive()  # websocket.connect
                 await self.realtime.serve(AsgiChannel(scope, receive, send))
@@ -47,12 +46,3 @@ class RealtimeApp:
             await send({"type": message["type"] + ".complete"})
             if message["type"] == "lifespan.shutdown":
                 return
-
-    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await asgi.discard_body(receive)
-        refusal = self.access.check(scope["path"], scope["headers"])
-        if refusal is not None:
-            response = refusal_response(refusal)
-        else:
-            response = respond_to(self.deployment, scope["method"], scope["path"])
-        await asgi.respond(send, response.status, response.body, response.headers)

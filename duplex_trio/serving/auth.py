@@ -56,6 +56,13 @@ class AccessPolicy:
             return Refusal(401, "invalid_api_key", "a valid API key is needed: Authorization: Bearer KEY")
         return None
 
+    def page_origin(self, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+        """The origin of a page that may read answers; None when the request is of no such page."""
+        values = dict(headers)
+        origin = values.get(b"origin", b"").decode("latin1")
+        allowed = origin and self._origin_allowed(origin, values.get(b"host", b"").decode("latin1"))
+        return origin if allowed else None
+
     def _key_matches(self, offered: Sequence[bytes]) -> bool:
         matches = False
         for key in self.api_keys:

@@ -10,6 +10,7 @@ import trio
 from attrs import define, field, frozen
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
+from duplex_trio.protocol.dialects import Dialect
 from duplex_trio.serving.asgi import JSON
 from duplex_trio.serving.auth import Refusal
 from duplex_trio.serving.channel import Header
@@ -17,6 +18,10 @@ from duplex_trio.serving.envelope import DUPLEX_PATH, REALTIME_PATH
 
 if TYPE_CHECKING:
     from duplex_trio.entrypoints.duplex_omni import DuplexOmni
+CHAT_PATH = "/v1/chat/completions"
+PATH_CHARS_MAX = 200
+"""How much of a path is said back."""
+_MODEL_PREFIX = "/v1/models/"
 
 
 @frozen
@@ -83,15 +88,34 @@ def respond_to(deployment: Deployment, method: str, path: str) -> Response:
         message = f"{path} is a WebSocket; ask for an upgrade"
         body = orjson.dumps(error_body("invalid_request_error", "upgrade_required", message))
         return Response(426, body, (JSON, (b"upgrade", b"websocket")))
-    handler = _GET.get(path)
-    if handler is None:
-        message = f"{path} is not available in this deployment"
+    allowed = _methods(deployment, path)
+    if allowed is None:
+        message = f"{_said_back(path)} is not available in this deployment"
         return Response(404, orjson.dumps(error_body("not_found_error", "not_available", message)))
-    if method not in ("GET", "HEAD"):
-        message = f"{path} has no {method}"
+    allow = (b"allow", ", ".join([*allowed, "OPTIONS"]).encode())
+    if method == "OPTIONS":
+        return Response(204, b"", (allow,))
+    if method not in allowed:
+        message = f"{_said_back(path)} has no {method[:16]}"
         body = orjson.dumps(error_body("invalid_request_error", "method_not_allowed", message))
-        return Response(405, body, (JSON, (b"allow", b"GET, HEAD")))
-    return handler(deployment)
+        return Response(405, body, (JSON, allow))
+    if path.startswith(_MODEL_PREFIX):
+        return _model(deployment, path.removeprefix(_MODEL_PREFIX))
+    return _GET[path](deployment)
+
+
+def _said_back(text: str) -> str:
+    """A client's text in an answer: not too long, and Unicode, which a path need not be."""
+    return text[:PATH_CHARS_MAX].encode(errors="replace").decode()
+
+
+def _methods(deployment: Deployment, path: str) -> tuple[str, ...] | None:
+    """What may be done at a path; None where there is nothing."""
+    if path in _GET or path.startswith(_MODEL_PREFIX):
+        return ("GET", "HEAD")
+    if path == CHAT_PATH and deployment.omni.capabilities.supports_chat_completions:
+        return ("POST",)
+    return None
 
 
 def _health(deployment: Deployment) -> Response:
@@ -101,8 +125,19 @@ def _health(deployment: Deployment) -> Response:
 
 
 def _models(deployment: Deployment) -> Response:
+    return Response(200, orjson.dumps({"object": "list", "data": [_described(deployment)]}))
+
+
+def _model(deployment: Deployment, name: str) -> Response:
+    if name == deployment.model_name:
+        return Response(200, orjson.dumps(_described(deployment)))
+    message = f"there is no model {_said_back(name)!r}; this deployment serves {deployment.model_name!r}"
+    return Response(404, orjson.dumps(error_body("not_found_error", "model_not_found", message)))
+
+
+def _described(deployment: Deployment) -> dict[str, Any]:
     name = deployment.model_name
-    model = {
+    return {
         "id": name,
         "object": "model",
         "created": deployment.created_s,
@@ -112,7 +147,19 @@ def _models(deployment: Deployment) -> Response:
         "max_model_len": deployment.max_model_len,
         "permission": [],
     }
-    return Response(200, orjson.dumps({"object": "list", "data": [model]}))
+
+
+def _capabilities(deployment: Deployment) -> Response:
+    omni = deployment.omni
+    able = {
+        "object": "realtime.capabilities",
+        "model": deployment.model_name,
+        "session_mode": "duplex",
+        "dialects": [dialect.session_name for dialect in Dialect],
+        "voices": list(omni.plugin.voices),
+        "capabilities": omni.capabilities.render(),
+    }
+    return Response(200, orjson.dumps(able))
 
 
 def _metrics(deployment: Deployment) -> Response:
@@ -123,5 +170,6 @@ def _metrics(deployment: Deployment) -> Response:
 _GET: Mapping[str, Callable[[Deployment], Response]] = {
     "/health": _health,
     "/v1/models": _models,
+    "/v1/realtime/capabilities": _capabilities,
     "/metrics": _metrics,
 }

@@ -4,8 +4,9 @@
     |- engine            loads the stages, warms up, holds the sessions; ends last
     |- signals           first: drain; second: close every session now; third: cancel everything
     `- hypercorn         opened when the engine is warm, closed when the sessions have drained
-       `- connection xN  native: run_native: pings, what a write left over, and in it
-          `- session     run_connection: reader, and the watches over the session's end and a silent client
+       |- connection xN  native: run_native: pings, what a write left over, and in it
+       |  `- session     run_connection: reader, and the watches over the session's end and a silent client
+       `- request xN     run_while_connected: the answer, and the watch over the client that waits for it
 
 Sessions do not live below their connections but in the engine: a session may outlive its socket.
 """
@@ -27,12 +28,16 @@ import trio
 from attrs import define, field
 
 from duplex_trio.engine import DuplexSessionHandle
+from duplex_trio.entrypoints.duplex_chat import DuplexChatCompletionsAdapter
 from duplex_trio.serving.address import ServerAddress, bind
 from duplex_trio.serving.app import RealtimeApp
+from duplex_trio.serving.asgi import Receive
 from duplex_trio.serving.attachments import DuplexSessionAttachmentRegistry
 from duplex_trio.serving.auth import AccessPolicy
 from duplex_trio.serving.channel import UpgradeRequest
+from duplex_trio.serving.chat import ChatCompletions, Work
 from duplex_trio.serving.endpoint import RealtimeEndpoint
+from duplex_trio.serving.http import HttpEndpoint
 from duplex_trio.serving.http_config import ServerConfig
 from duplex_trio.serving.listener import Serve
 from duplex_trio.serving.native.channel import ChannelLimits, NativeChannel
@@ -85,6 +90,20 @@ async def run_native(limits: ChannelLimits, pipe: Pipe, request: UpgradeRequest,
         nursery.cancel_scope.cancel()
 
 
+async def run_while_connected(receive: Receive, work: Work) -> None:
+    """Do the work of an HTTP request whose body has been read; cancel it when the client leaves."""
+
+    async def watch() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        nursery.cancel_scope.cancel()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch, name="request-watch")
+        await work()
+        nursery.cancel_scope.cancel()
+
+
 def make_app(omni: DuplexOmni, options: ServeOptions) -> RealtimeApp:
     """Make the ASGI application for a running engine."""
     deployment = Deployment(
@@ -102,7 +121,13 @@ def make_app(omni: DuplexOmni, options: ServeOptions) -> RealtimeApp:
         config_timeout_s=options.config_timeout_s,
         log_transcripts=options.log_transcripts,
     )
-    return RealtimeApp(deployment=deployment, realtime=realtime, access=access)
+    chat = ChatCompletions(
+        deployment=deployment,
+        backend=DuplexChatCompletionsAdapter(omni),
+        while_connected=run_while_connected,
+    )
+    http = HttpEndpoint(deployment=deployment, access=access, chat=chat)
+    return RealtimeApp(deployment=deployment, realtime=realtime, http=http)
 
 
 async def run_server(

@@ -44,6 +44,15 @@ async def test_a_stock_client_gets_an_answer(nursery: trio.Nursery) -> None:
     nursery.cancel_scope.cancel()
 
 
+async def test_a_chat_client_gets_a_spoken_answer(nursery: trio.Nursery) -> None:
+    """The README's chat completion says what the model says, and brings its sound."""
+    factory = partial(DuplexOmni, ScriptedPipeline(), warm_up=False)
+    address = await nursery.start(partial(run_server, factory, ServeOptions(port=0)))
+    printed = await _run(PROGRAMS[1], DUPLEX_TRIO_HTTP_URL=f"{address.http_url}/v1")
+    assert printed.startswith("You said: Say hello! ")
+    nursery.cancel_scope.cancel()
+
+
 async def test_a_conversation_runs_on_a_mock_clock() -> None:
     """The scripted conversation of the README prints its answer."""
-    assert "hello to you" in (await _run(PROGRAMS[1])).splitlines()
+    assert "hello to you" in (await _run(PROGRAMS[2])).splitlines()

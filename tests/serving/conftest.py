@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import hypercorn.trio
@@ -152,6 +153,7 @@ class FakeOmni:
     healthy: bool = True
     refusal: RealtimeError | None = None
     capabilities: DuplexCapabilities = Factory(DuplexCapabilities)
+    plugin: Any = Factory(lambda: SimpleNamespace(voices=("anna", "bert"), input_sample_rate_hz=16_000))
     opened: list[tuple[str, Any, Any]] = Factory(list)
     handles: list[FakeHandle] = Factory(list)
 
