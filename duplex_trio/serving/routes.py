@@ -157,6 +157,7 @@ def _capabilities(deployment: Deployment) -> Response:
         "session_mode": "duplex",
         "dialects": [dialect.session_name for dialect in Dialect],
         "voices": list(omni.plugin.voices),
+        "chat_completions": omni.capabilities.supports_chat_completions,
         "capabilities": omni.capabilities.render(),
     }
     return Response(200, orjson.dumps(able))
