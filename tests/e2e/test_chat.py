@@ -41,7 +41,7 @@ class Server:
 
     @property
     def client(self) -> OpenAI:
-        return OpenAI(api_key=KEY, base_url=f"http://127.0.0.1:{self.port}/v1", max_retries=0, timeout=30)
+        return OpenAI(api_key=KEY, base_url=f"http://127.0.0.1:{self.port}/v1", max_retries=0, timeout=120)
 
     async def http(self, data: bytes) -> trio.SocketStream:
         stream = await trio.open_tcp_stream("127.0.0.1", self.port)
@@ -56,7 +56,7 @@ class Server:
 
     async def until_idle(self) -> None:
         """Wait until no request is in the engine any more."""
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             while (figures := await self.figures())["duplex_live_requests"] or figures["duplex_chats"]:  # noqa: ASYNC110
                 await trio.sleep(0.02)
         assert not any(
@@ -304,7 +304,7 @@ async def asking(server: Server, **fields: Any) -> AsyncIterator[trio.SocketStre
     stream = await server.http(
         post({"messages": ENDLESS, **fields}, Content_Type="application/x-www-form-urlencoded")
     )
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         while not (await server.figures())["duplex_live_requests"]:  # noqa: ASYNC110
             await trio.sleep(0.02)
     try:
@@ -364,7 +364,7 @@ async def test_a_chatting_client_may_say_more_at_once(server: Server) -> None:
     ],
 )  # fmt: skip
 async def test_raw_requests(server: Server, request_bytes: bytes, status: int) -> None:
-    with trio.fail_after(15):
+    with trio.fail_after(60):
         answer = await read_all(await server.http(request_bytes))
     found = re.findall(rb"HTTP/1\.1 (\d+) ", answer)
     assert int(found[-1]) == status
