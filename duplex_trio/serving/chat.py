@@ -101,13 +101,16 @@ class ChatCompletions:
 
     async def _read(self, headers: Headers, receive: Receive) -> ChatRequest:
         with self.bodies.hold() as held:
+            refusal: ChatError | None = None
             try:
                 self._refuse(headers)
                 body = await self.bodies.read(headers, receive, held)
             except ChatError as error:
-                if error.status != 408:
+                refusal = error
+            if refusal is not None:
+                if refusal.status != 408:  # else there is nothing to wait for
                     await discard_body(receive)
-                raise
+                raise refusal
             read = partial(read_chat_request, body, self.backend.sound_rate_hz)
             if len(body) <= READ_HERE_BYTES_MAX:
                 request = read()
