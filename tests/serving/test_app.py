@@ -96,7 +96,7 @@ async def test_capabilities_tell_what_sessions_can_do(omni: Any, app_for: Any, h
         "dialects": ["ga", "beta", "duplex"],
         "voices": ["anna", "bert"],
         "chat_completions": False,
-        "capabilities": omni.capabilities.render(),
+        "capabilities": orjson.loads(orjson.dumps(omni.capabilities.render())),
     }
 
 
