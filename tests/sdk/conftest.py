@@ -90,7 +90,7 @@ class Recording:
     connections: list[TappedConnection] = Factory(list)
     returncode: int | None = None
     facts: dict[str, dict[str, Any]] = Factory(dict)
-    stderr: str = ""
+    printed: str = ""
 
     @property
     def events(self) -> list[Mapping[str, Any]]:
@@ -106,7 +106,7 @@ class Recording:
     def story(self) -> str:
         """All of it for people, for the message of a test that fails."""
         wire = "\n\n".join(connection.describe() for connection in self.connections)
-        return f"{self.name} ended with {self.returncode}\n{self.facts}\n{self.stderr[-4000:]}\n{wire}"
+        return f"{self.name} ended with {self.returncode}\n{self.facts}\n{self.printed[-4000:]}\n{wire}"
 
 
 @contextmanager
@@ -208,11 +208,14 @@ async def _hold(recording: Recording, port: int, folder: Path, environment: Mapp
                 capture_stderr=True,
                 check=False,
                 cwd=folder,
-                env={**os.environ, **environment},
+                env={**os.environ, "NO_PROXY": "127.0.0.1", **environment},
             )
             recording.returncode = done.returncode
-            recording.stderr = done.stderr.decode()
-            for line in done.stdout.splitlines():
-                fact = orjson.loads(line)
-                recording.facts[fact.pop("turn")] = fact
+            recording.printed = done.stderr.decode()
+            for line in done.stdout.decode().splitlines():
+                if line.startswith('{"turn"'):
+                    fact = orjson.loads(line)
+                    recording.facts[fact.pop("turn")] = fact
+                else:
+                    recording.printed += f"{line}\n"
         recording.connections = tap.connections
