@@ -36,6 +36,7 @@ from duplex_trio.clients.fanout import SUBSCRIBER_EVENTS_MAX, EventStream, Fanou
 from duplex_trio.clients.pacing import plan_chunks
 from duplex_trio.clients.responses import ResponseStream
 from duplex_trio.clients.run import run_client
+from duplex_trio.protocol import duplex as wire
 
 
 class DuplexClientBase(ABC):
@@ -101,7 +102,7 @@ class DuplexClientBase(ABC):
         self._closing = True
         events = self.events()
         with trio.move_on_after(timeout_s) as patience, events:
-            await self.send({"type": "session.close"})
+            await self._tell(wire.CloseSession())
             async for _event in events:
                 pass
         if patience.cancelled_caught:
@@ -121,8 +122,8 @@ class DuplexClientBase(ABC):
     async def shake_hands(self) -> None:
         """Ask for the session and wait until it is there. Called once, by `run_client`."""
         with self.events() as events:
-            await self.send({"type": "session.update", "session": self.config.to_session_payload(self.model)})
-            created = await events.wait_for("session.created")
+            await self._tell(wire.UpdateSession(patch=self.config.to_session_payload(self.model)))
+            created = await events.wait_for(wire.SessionCreated.type)
         self.session_id = created.session_id
 
     async def leave(self) -> None:
@@ -130,7 +131,7 @@ class DuplexClientBase(ABC):
         `run_client`."""
         if not self.closed:
             with suppress(DuplexClientError):
-                await self.send({"type": "session.close"})
+                await self._tell(wire.CloseSession())
         self.end(None)
         await self._teardown()
 
@@ -237,6 +238,9 @@ class DuplexClientBase(ABC):
         await self._send_command({**command, "event_id": event_id})
         return str(event_id)
 
+    async def _tell(self, command: wire.DuplexCommand) -> str:
+        return await self.send(wire.command_message(command))
+
     async def append_audio(
         self, pcm: bytes, *, is_speech: bool | None = None, video_frames: Sequence[str] = ()
     ) -> str:
@@ -248,25 +252,28 @@ class DuplexClientBase(ABC):
             video_frames: base64 JPEG or PNG pictures (data URLs are stripped) that belong to this sound.
 
         Raises:
-            ValueError: `pcm` is no whole number of samples.
+            ValueError: `pcm` is no whole number of samples, or a picture no base64.
         """
         audio = self.config.input_audio
-        command: dict[str, Any] = {
-            "type": "input_audio_buffer.append",
-            "audio": pybase64.b64encode(pcm).decode("ascii"),
-            "format": audio.encoding,
-            "sample_rate_hz": audio.sample_rate_hz,
-        }
+        frames = tuple(pybase64.b64decode(_bare_base64(frame), validate=True) for frame in video_frames)
+        hints = wire.AppendHints(is_speech=is_speech)
         if audio.encoding in SAMPLE_BYTES:
             if len(pcm) % audio.bytes_per_sample:
                 raise ValueError(f"{len(pcm)} bytes are no whole samples of {audio.encoding}")
-            self._audio_end_ms += audio.duration_ms(len(pcm))
-            command |= {"duration_ms": audio.duration_ms(len(pcm)), "audio_end_ms": self._audio_end_ms}
-        if is_speech is not None:
-            command["is_speech"] = is_speech
-        if video_frames:
-            command["video_frames"] = [_bare_base64(frame) for frame in video_frames]
-        return await self.send(command)
+            duration_ms = audio.duration_ms(len(pcm))
+            self._audio_end_ms += duration_ms
+            hints = wire.AppendHints(
+                is_speech=is_speech, duration_ms=duration_ms, audio_end_ms=self._audio_end_ms
+            )
+        return await self._tell(
+            wire.AppendAudio(
+                audio=pcm,
+                format=audio.encoding,
+                sample_rate_hz=audio.sample_rate_hz,
+                video_frames=frames,
+                hints=hints,
+            )
+        )
 
     async def stream_pcm(
         self,
@@ -307,30 +314,26 @@ class DuplexClientBase(ABC):
             final: no more sound of this turn follows.
             create_response: whether an answer is wanted; the session decides when `None`.
         """
-        command: dict[str, Any] = {"type": "input_audio_buffer.commit", "final": final}
-        if create_response is not None:
-            command["response_create"] = create_response
-        return await self.send(command)
+        return await self._tell(wire.Commit(final=final, response_create=create_response))
 
     async def clear_input(self) -> str:
         """Drop the sound that has been appended but not answered."""
-        return await self.send({"type": "input_audio_buffer.clear"})
+        return await self._tell(wire.ClearInput())
 
     async def create_response(self, **options: Any) -> str:
         """Ask for an answer; `options` are the fields of the `response` object (instructions, modalities,
         ...)."""
-        command: dict[str, Any] = {"type": "response.create"}
-        if options:
-            command["response"] = options
-        return await self.send(command)
+        message = wire.command_message(wire.CreateResponse())
+        # Unread, so that an option that is none is the server's to refuse.
+        return await self.send({**message, "response": options} if options else message)
 
     async def cancel_response(self, response_id: str | None = None) -> str:
         """Stop the answer that is being made, or the one named."""
-        return await self.send(_with({"type": "response.cancel"}, response_id=response_id))
+        return await self._tell(wire.CancelResponse(response_id=response_id))
 
     async def barge_in(self) -> str:
         """Cut the assistant short: stop making and playing its answer, and drop the pending input."""
-        return await self.send({"type": "barge_in"})
+        return await self._tell(wire.BargeIn())
 
     async def ack_playback(
         self,
@@ -349,26 +352,27 @@ class DuplexClientBase(ABC):
             committed_ms: how much of that counts as said; `played_ms` when not given.
         """
         committed = played_ms if committed_ms is None else committed_ms
-        command = {"type": "playback.ack", "played_ms": int(played_ms), "committed_ms": int(committed)}
-        return await self.send(_with(command, response_id=response_id, item_id=item_id))
+        return await self._tell(
+            wire.AckPlayback(
+                played_ms=int(played_ms),
+                committed_ms=int(committed),
+                response_id=response_id,
+                item_id=item_id,
+            )
+        )
 
     async def create_item(
         self,
         text: str,
         *,
-        role: str = "user",
+        role: wire.Role = "user",
         item_id: str | None = None,
         previous_item_id: str | None = None,
     ) -> str:
         """Add a written message to the conversation; `create_response` then asks for an answer to it."""
-        part_type = "output_text" if role == "assistant" else "input_text"
-        item = {"type": "message", "role": role, "content": [{"type": part_type, "text": text}]}
-        command = {"type": "conversation.item.create", "item": _with(item, id=item_id)}
-        return await self.send(_with(command, previous_item_id=previous_item_id))
-
-
-def _with(command: dict[str, Any], **optional: Any) -> dict[str, Any]:
-    return command | {name: value for name, value in optional.items() if value is not None}
+        part = wire.OutputTextPart(text) if role == "assistant" else wire.InputTextPart(text)
+        item = wire.MessageItem(id=item_id or "", role=role, content=(part,))
+        return await self._tell(wire.CreateItem(item=item, previous_item_id=previous_item_id))
 
 
 def _bare_base64(frame: str) -> str:

@@ -17,6 +17,7 @@ from attrs import define
 
 from duplex_trio.clients.config import SAMPLE_BYTES
 from duplex_trio.clients.errors import DuplexProtocolError
+from duplex_trio.protocol import duplex as wire
 
 
 @define(frozen=True, eq=False, slots=False)
@@ -301,27 +302,27 @@ class ErrorEvent(ServerEvent):
 
 
 _CLASSES: Mapping[str, type[ServerEvent]] = {
-    "session.created": SessionCreated,
-    "session.updated": SessionUpdated,
-    "session.resumed": SessionResumed,
+    wire.SessionCreated.type: SessionCreated,
+    wire.SessionUpdated.type: SessionUpdated,
+    wire.SessionResumed.type: SessionResumed,
     "connection.lost": ConnectionLost,
     "connection.resumed": ConnectionResumed,
-    "session.closed": SessionClosed,
-    "session.expired": SessionExpired,
-    "input_audio_buffer.speech_started": SpeechStarted,
-    "input_audio_buffer.speech_stopped": SpeechStopped,
-    "conversation.item.input_audio_transcription.delta": InputTranscriptDelta,
-    "conversation.item.input_audio_transcription.completed": InputTranscript,
-    "response.created": ResponseCreated,
-    "response.done": ResponseDone,
-    "response.output_audio.delta": AudioDelta,
-    "response.output_audio_transcript.delta": TranscriptDelta,
-    "response.output_text.delta": TextDelta,
+    wire.SessionClosed.type: SessionClosed,
+    wire.SessionExpired.type: SessionExpired,
+    wire.InputAudioBufferSpeechStarted.type: SpeechStarted,
+    wire.InputAudioBufferSpeechStopped.type: SpeechStopped,
+    wire.ConversationItemInputAudioTranscriptionDelta.type: InputTranscriptDelta,
+    wire.ConversationItemInputAudioTranscriptionCompleted.type: InputTranscript,
+    wire.ResponseCreated.type: ResponseCreated,
+    wire.ResponseDone.type: ResponseDone,
+    wire.ResponseOutputAudioDelta.type: AudioDelta,
+    wire.ResponseOutputAudioTranscriptDelta.type: TranscriptDelta,
+    wire.ResponseOutputTextDelta.type: TextDelta,
     "response.text.delta": TextDelta,
-    "output_audio_buffer.cleared": OutputAudioCleared,
-    "response.speak": SpeakDecision,
-    "response.listen": ListenDecision,
-    "error": ErrorEvent,
+    wire.OutputAudioBufferCleared.type: OutputAudioCleared,
+    wire.ResponseSpeak.type: SpeakDecision,
+    wire.ResponseListen.type: ListenDecision,
+    wire.ErrorEvent.type: ErrorEvent,
 }
 
 

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
 
-import orjson
 from attrs import define, field, frozen
 
 from duplex_trio.clients.errors import (
@@ -25,6 +24,17 @@ from duplex_trio.clients.errors import (
 )
 from duplex_trio.clients.outbox import Outbox
 from duplex_trio.clients.reconnect import ReconnectPolicy
+from duplex_trio.protocol.duplex import (
+    Heartbeat,
+    SessionCreated,
+    SessionEventAck,
+    SessionHeartbeatAck,
+    SessionReplaced,
+    SessionResume,
+    SessionResumed,
+    SessionResyncRequired,
+    encode_command,
+)
 
 ACKNOWLEDGE_BYTES = 1024 * 1024
 """So much of a journal is acknowledged at once: an eighth of what a server keeps by default."""
@@ -121,10 +131,10 @@ class Resumption:
             if self._to_acknowledge:
                 self._to_acknowledge = False
                 self._unacknowledged_bytes = 0
-                return _message("session.event_ack", server_event_seq=self._last_seq)
+                return encode_command(SessionEventAck(server_event_seq=self._last_seq))
             if self._to_beat or (self.outbox.wants_count and not self._counting):
                 self._to_beat, self._counting = False, True
-                return _message("session.heartbeat")
+                return encode_command(Heartbeat())
         return None if self.phase is Phase.AWAY else self.outbox.next()
 
     @property
@@ -158,16 +168,16 @@ class Resumption:
         if self.phase is Phase.RESUMING:
             return self._receive_answer(raw, kind, size, now_s, closing=closing)
         match kind:
-            case "session.created" if self.phase is Phase.OPENING:
+            case SessionCreated.type if self.phase is Phase.OPENING:
                 self._opened(raw)
-            case "session.heartbeat_ack":
+            case SessionHeartbeatAck.type:
                 self._counting = False
                 count = _integer(raw.get("client_event_count"))
                 if count is not None and self.outbox.keeps:
                     self.outbox.confirm(count)
-            case "session.resync_required":
+            case SessionResyncRequired.type:
                 self._forget_token()
-            case "session.replaced":
+            case SessionReplaced.type:
                 self._end(None, DuplexSessionReplacedError())
         return [raw] if self._is_new(raw, size) else ()
 
@@ -175,11 +185,11 @@ class Resumption:
         self, raw: Any, kind: str | None, size: int, now_s: float, *, closing: bool
     ) -> Sequence[Any]:
         match kind:
-            case "session.resumed":
+            case SessionResumed.type:
                 return self._resumed(raw)
-            case "session.resync_required":
+            case SessionResyncRequired.type:
                 self._refused(str(raw.get("reason") or kind), "too much was missed", now_s)
-            case "session.replaced":
+            case SessionReplaced.type:
                 self._end(None, DuplexSessionReplacedError())
             case "error" if closing and _error(raw, "code") in _GONE:
                 self._end(None)
@@ -280,12 +290,15 @@ class Resumption:
     def _request(self) -> bytes:
         self._to_ask = False
         self._requests += 1
-        return _message(
-            "session.resume",
-            session_id=self._session_id,
-            resume_token=self._token,
-            last_received_server_event_seq=self._last_seq,
-            attempt=self._requests,
+        assert self._session_id is not None
+        assert self._token is not None
+        return encode_command(
+            SessionResume(
+                session_id=self._session_id,
+                resume_token=self._token,
+                last_received_server_event_seq=self._last_seq,
+                attempt=self._requests,
+            )
         )
 
     def _refused(self, code: str, message: str, now_s: float) -> None:
@@ -317,10 +330,6 @@ class Resumption:
 def _is_fatal(error: DuplexConnectionError) -> bool:
     refused = error.status is not None and 400 <= error.status < 500 and error.status not in _PASSING_STATUSES
     return refused or error.close_code in _FATAL_CLOSE_CODES
-
-
-def _message(kind: str, **fields: Any) -> bytes:
-    return orjson.dumps({"type": kind, **fields})
 
 
 def _integer(value: object) -> int | None:

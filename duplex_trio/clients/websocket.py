@@ -28,6 +28,7 @@ from duplex_trio.clients.resumption import Phase, Resumption
 from duplex_trio.clients.run import run_session
 from duplex_trio.clients.transport import Connect, open_stream
 from duplex_trio.clients.url import build_realtime_url
+from duplex_trio.protocol.duplex import encode_message
 
 ACKNOWLEDGE_INTERVAL_S = 0.25
 """The server keeps unacknowledged events for a resume; this much more than a round trip costs it little
@@ -111,7 +112,7 @@ class DuplexClient(DuplexClientBase):
         await nursery.start(run_session, self, name="session")
 
     async def _send_command(self, command: Mapping[str, Any]) -> None:
-        text = orjson.dumps(command)
+        text = encode_message(command)
         outbox = self._link.outbox
         async with self._sending:
             while not outbox.room_for(len(text)) and not self.closed:

@@ -11,14 +11,19 @@ from typing import Any
 import orjson
 import structlog
 
-from duplex_trio.protocol.duplex import DuplexEvent
+from duplex_trio.protocol.duplex import (
+    ConversationItemInputAudioTranscriptionCompleted,
+    DuplexEvent,
+    ResponseOutputAudioTranscriptDone,
+    ResponseOutputTextDone,
+)
 
 log = structlog.get_logger("duplex_trio.serving")
 
 _SPOKEN: Mapping[str, str] = {
-    "conversation.item.input_audio_transcription.completed": "user.said",
-    "response.output_audio_transcript.done": "assistant.said",
-    "response.output_text.done": "assistant.wrote",
+    ConversationItemInputAudioTranscriptionCompleted.type: "user.said",
+    ResponseOutputAudioTranscriptDone.type: "assistant.said",
+    ResponseOutputTextDone.type: "assistant.wrote",
 }
 
 

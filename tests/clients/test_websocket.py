@@ -503,7 +503,7 @@ async def test_every_command_is_what_the_wire_asks_for(
     assert sent[1:-1] == [
         append(b"\1\0" * 320, duration_ms=20, audio_end_ms=20),
         append(b"\1\0" * 160, duration_ms=10, audio_end_ms=30, is_speech=True, video_frames=["iVBO"]),
-        {"type": "input_audio_buffer.commit", "final": True},
+        {"type": "input_audio_buffer.commit"},
         {"type": "input_audio_buffer.commit", "final": False, "response_create": True},
         {"type": "input_audio_buffer.clear"},
         {"type": "response.create"},
@@ -511,12 +511,13 @@ async def test_every_command_is_what_the_wire_asks_for(
         {"type": "response.cancel"},
         {"type": "response.cancel", "response_id": "r"},
         {"type": "barge_in"},
-        {"type": "playback.ack", "played_ms": 12, "committed_ms": 12, "response_id": "r"},
+        {"type": "playback.ack", "played_ms": 12, "response_id": "r"},
         {"type": "playback.ack", "played_ms": 12, "committed_ms": 11, "item_id": "item_r"},
         {
             "type": "conversation.item.create",
             "item": {
                 "type": "message",
+                "object": "realtime.item",
                 "role": "user",
                 "id": "item_1",
                 "content": [{"type": "input_text", "text": "hello"}],
@@ -527,6 +528,7 @@ async def test_every_command_is_what_the_wire_asks_for(
             "type": "conversation.item.create",
             "item": {
                 "type": "message",
+                "object": "realtime.item",
                 "role": "assistant",
                 "content": [{"type": "output_text", "text": "hi"}],
             },

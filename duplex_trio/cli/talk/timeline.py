@@ -26,9 +26,10 @@ from duplex_trio.clients.events import (
     TranscriptDelta,
 )
 from duplex_trio.clients.playback import PlaybackCursor
+from duplex_trio.protocol import duplex as wire
 
-_COMMITTED = "input_audio_buffer.committed"
-_TRANSCRIPT_FAILED = "conversation.item.input_audio_transcription.failed"
+_COMMITTED = wire.InputAudioBufferCommitted.type
+_TRANSCRIPT_FAILED = wire.ConversationItemInputAudioTranscriptionFailed.type
 _SPEAKING_MS_PER_CHAR = 65.0
 """Pace of ordinary English speech; used only for words whose sound has not arrived in full."""
 

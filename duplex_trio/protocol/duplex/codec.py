@@ -116,7 +116,22 @@ def _answer(error: RealtimeError, event_id: str | None) -> RealtimeError:
 
 def encode_command(command: ClientMessage) -> bytes:
     """The text frame that says `command`; `decode_command` gives an equal command back."""
-    return orjson.dumps(_FAST.unstructure(command))
+    return encode_message(command_message(command))
+
+
+def command_message(command: ClientMessage) -> dict[str, Any]:
+    """What `encode_command` writes, as a mapping, for who adds to it."""
+    message: dict[str, Any] = _FAST.unstructure(command)
+    return message
+
+
+def encode_message(message: Mapping[str, Any]) -> bytes:
+    """The text frame of a message that need not be one of ours.
+
+    Raises:
+        TypeError: it is no JSON.
+    """
+    return orjson.dumps(message)
 
 
 def resolve_signal(signal: SignalTurn) -> DuplexCommand:
@@ -222,8 +237,10 @@ __all__ = [
     "SIGNALLED_COMMANDS",
     "TYPE_ALIASES",
     "check_message_size",
+    "command_message",
     "decode_command",
     "encode_command",
+    "encode_message",
     "resolve_signal",
     "signalled_playback",
 ]
