@@ -12,6 +12,20 @@ from duplex_trio.stages.units import ChatMessage, Pcm
 
 
 @frozen(kw_only=True)
+class Truncation:
+    """What becomes of a conversation that is longer than the model reads.
+
+    Its beginning is left out if the model may forget it, so much that `retention_ratio` of what may be read is
+    left; else the turn fails with `context_length_exceeded`. `tokens_max` bounds what is read behind the
+    instructions and the functions, None by nothing but the model.
+    """
+
+    forgets: bool = True
+    retention_ratio: float = 1.0
+    tokens_max: int | None = None
+
+
+@frozen(kw_only=True)
 class TurnInput:
     """The input of one turn of a model that answers whole turns.
 
@@ -38,6 +52,7 @@ class TurnInput:
     tools: Sequence[Mapping[str, Any]] = ()
     tool_choice: str | Mapping[str, Any] = "auto"
     parallel_tool_calls: bool = True
+    truncation: Truncation = Truncation()
     respond: bool = True
     runtime_config: Mapping[str, Any] = Factory(dict)
     session_state: Any = None

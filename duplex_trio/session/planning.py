@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from duplex_trio.plugin.requests import TurnInput, TurnPlan
+from duplex_trio.plugin.requests import Truncation, TurnInput, TurnPlan
 from duplex_trio.protocol.duplex import ResponseCreateOptions
 from duplex_trio.session.core import SessionCore
 from duplex_trio.session.hooks import hook_faults
@@ -62,6 +62,7 @@ def turn_input(core: SessionCore, turn: Turn) -> TurnInput:
         tools=tools,
         tool_choice=choice,
         parallel_tool_calls=parallel if parallel is not None else config.parallel_tool_calls is not False,
+        truncation=_truncation(config.truncation),
         respond=turn.respond,
         runtime_config=state.runtime_config,
         session_state=state.model_state,
@@ -78,6 +79,14 @@ def offered_tools(
         options.tool_choice if options is not None and options.tool_choice is not None else config.tool_choice
     )
     return (() if choice == "none" or not state.capabilities.supports_tools else tools), choice
+
+
+def _truncation(wanted: str | Mapping[str, Any]) -> Truncation:
+    """The session's `truncation` as the model is told of it."""
+    if isinstance(wanted, str):
+        return Truncation(forgets=wanted != "disabled")
+    limits = wanted.get("token_limits") or {}
+    return Truncation(retention_ratio=wanted["retention_ratio"], tokens_max=limits.get("post_instructions"))
 
 
 def _being_spoken(core: SessionCore) -> dict[str, str]:

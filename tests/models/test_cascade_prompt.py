@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duplex_trio.models.cascade.profiles import ChatProfile
-from duplex_trio.models.cascade.prompt import build_prompt
+from duplex_trio.models.cascade.prompt import KEEPS_WHAT_FITS, build_prompt
+from duplex_trio.plugin.requests import Truncation
 from duplex_trio.protocol.duplex import RealtimeError
 from duplex_trio.stages.units import ChatCall, ChatMessage, ChatPrompt
 
@@ -35,6 +36,7 @@ def prompt(
     instructions: str | None = None,
     profile: ChatProfile = PLAIN,
     words_max: int | None = None,
+    truncation: Truncation = KEEPS_WHAT_FITS,
 ) -> list[tuple[str, str]]:
     built = build_prompt(
         conversation,
@@ -43,6 +45,7 @@ def prompt(
         profile=profile,
         tokens_max=words_max,
         count_tokens=words,
+        truncation=truncation,
     )
     return [(message.role, message.content) for message in built.messages]
 
@@ -137,6 +140,43 @@ def test_old_messages_go_until_the_prompt_fits() -> None:
         ("system", "be kind"),
         ("user", "e e"),
     ]
+
+
+LONG = said(("user", "a a a"), ("assistant", "b b b"), ("user", "c c"), ("assistant", "d d"))
+
+
+def test_a_conversation_that_may_not_be_forgotten_is_refused() -> None:
+    """Whole, or not at all; the profile's count of messages is no reason to forget either."""
+    whole = Truncation(forgets=False)
+    few = ChatProfile(default_instructions=None, history_messages_max=1)
+    assert len(prompt(LONG, "e e", words_max=12, truncation=whole, profile=few)) == 5
+    for conversation, words_max in ((LONG, 11), (said(("user", "a " * 99_999)), 100)):
+        with pytest.raises(RealtimeError) as caught:
+            prompt(conversation, "e e", words_max=words_max, truncation=whole)
+        assert caught.value.code == "context_length_exceeded"
+
+
+def test_so_much_goes_that_the_retained_share_is_left() -> None:
+    """Nothing as long as everything fits; then as much as the ratio says, of what there is behind the
+    instructions."""
+    half = Truncation(retention_ratio=0.5)
+    assert len(prompt(LONG, "e e", words_max=12, truncation=half)) == 5
+    assert prompt(LONG, "e e", words_max=11, truncation=half) == [("user", "e e")]
+    most = Truncation(retention_ratio=0.6)
+    left = [("user", "c c"), ("assistant", "d d"), ("user", "e e")]
+    assert prompt(LONG, "e e", words_max=11, truncation=most) == left
+    told = prompt(LONG, "e e", instructions="be kind", words_max=13, truncation=most)
+    assert told == [("system", "be kind"), *left]
+
+
+def test_the_clients_own_limit_is_behind_the_instructions() -> None:
+    """It lowers the model's, and never raises it."""
+    own = Truncation(tokens_max=6)
+    left = [("user", "c c"), ("assistant", "d d"), ("user", "e e")]
+    assert prompt(LONG, "e e", words_max=100, truncation=own) == left
+    told = prompt(LONG, "e e", instructions="be kind", words_max=100, truncation=own)
+    assert told == [("system", "be kind"), *left]
+    assert prompt(LONG, "e e", words_max=5, truncation=own) == [("user", "e e")]
 
 
 _message = st.builds(

@@ -196,6 +196,45 @@ async def test_lists_and_objects_of_the_client_are_replaced_and_null_deletes_the
             assert session["audio"]["input"][name] is None
 
 
+class _Forgetful(ScriptedPipeline):
+    """A language model that reads forty words and writes at most twenty."""
+
+    def build_plugin(self) -> CascadePlugin:
+        return CascadePlugin(
+            ChatProfile(default_instructions=None, max_tokens=20),
+            voices=("tone",),
+            context_tokens=40,
+            count_tokens=lambda messages, tools: sum(len(m.content.split()) for m in messages),
+        )
+
+
+async def test_a_conversation_that_does_not_fit_is_cut_or_refused(autojump_clock: MockClock) -> None:
+    """As `truncation` says, from the next answer on; a refused one fails alone."""
+    asked = script()
+    async with conversation(pipeline=_Forgetful(script=asked), dialect="ga") as talker:
+        for _ in range(4):
+            await answer(talker)
+        assert len(asked.asked[-1].prompt.messages) < 7
+        await updated(talker, truncation="disabled")
+        await answer(talker)
+        failed = talker.heard.of(ResponseDone)[-1].response
+        assert failed.status == "failed"
+        assert failed.status_details is not None
+        assert failed.status_details.error is not None
+        assert failed.status_details.error.code == "context_length_exceeded"
+        await updated(
+            talker,
+            truncation={
+                "type": "retention_ratio",
+                "retention_ratio": 1,
+                "token_limits": {"post_instructions": 3},
+            },
+        )
+        await answer(talker)
+        assert talker.heard.of(ResponseDone)[-1].response.status == "completed"
+        assert len(asked.asked[-1].prompt.messages) == 1
+
+
 async def test_the_models_knobs_merge(autojump_clock: MockClock) -> None:
     """One level deep; null takes a knob away."""
     async with conversation(script()) as talker:

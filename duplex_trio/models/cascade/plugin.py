@@ -227,6 +227,7 @@ class CascadePlugin(DuplexModelPlugin):
             tool_choice=calling.choice,
             tokens_max=room,
             count_tokens=self._count_tokens,
+            truncation=turn.truncation,
         )
         return self._to_language_model(state, state.prompt)
 

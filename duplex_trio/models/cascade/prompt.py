@@ -10,6 +10,7 @@ import attrs
 
 from duplex_trio.models.calling.wording import ToolChoice, demand, in_words, instruction
 from duplex_trio.models.cascade.profiles import ChatProfile
+from duplex_trio.plugin.requests import Truncation
 from duplex_trio.protocol.duplex import RealtimeError
 from duplex_trio.stages.units import ChatMessage, ChatPrompt
 
@@ -20,6 +21,10 @@ TOKEN_CHARS_MAX = 16
 """More characters than a token has on average in any text: a longer text does not fit, whatever it is."""
 COUNTED_CHARS_MIN = 4096
 """A text of so many characters is counted in any case: that takes a millisecond."""
+
+
+KEEPS_WHAT_FITS = Truncation()
+"""As much of the conversation as the model reads."""
 
 
 def build_prompt(
@@ -33,6 +38,7 @@ def build_prompt(
     tool_choice: ToolChoice = "auto",
     tokens_max: int | None = None,
     count_tokens: CountTokens | None = None,
+    truncation: Truncation = KEEPS_WHAT_FITS,
 ) -> ChatPrompt:
     """Make the prompt of the next assistant message.
 
@@ -51,16 +57,20 @@ def build_prompt(
         tool_choice: whether it must.
         tokens_max: most tokens of the prompt.
         count_tokens: counts them; without it only messages are counted.
+        truncation: what becomes of a conversation that does not fit.
 
     Raises:
         RealtimeError: `context_length_exceeded`, for a text so long that counting its tokens would hold up
-        everybody.
+            everybody, and for a conversation that does not fit and may not be forgotten.
     """
     system = [message.content for message in conversation if message.role == "system"]
     spoken = [_without_wording(message) for message in conversation if message.role != "system"]
     if user_text is not None:
         spoken.append(ChatMessage(role="user", content=user_text))
-    spoken = _from_user(_merged(spoken)[-(profile.history_messages_max + 1) :])
+    spoken = _merged(spoken)
+    if truncation.forgets:
+        spoken = spoken[-(profile.history_messages_max + 1) :]
+    spoken = _from_user(spoken)
     if not spoken:
         spoken = [ChatMessage(role="user", content="Hello.")]
     about_tools = (
@@ -77,19 +87,27 @@ def build_prompt(
 
     prompt = prompt_of(spoken)
     if tokens_max is not None and _chars(prompt) > _chars_max(tokens_max):
+        _refuse_forgetting(truncation, f"{_chars(prompt)} characters", tokens_max)
         spoken = _from_last_user(spoken)
         prompt = prompt_of(spoken)
         _refuse_endless(prompt, tokens_max)
-    while (
-        tokens_max is not None
-        and count_tokens is not None
-        and count_tokens(prompt.messages, prompt.tools) > tokens_max
-    ):
-        shorter = _from_user(spoken[1:])
-        if not shorter:
-            break
-        spoken = shorter
-        prompt = prompt_of(spoken)
+    if tokens_max is None or count_tokens is None:
+        return prompt
+    told_tokens = 0
+    if truncation != KEEPS_WHAT_FITS:
+        alone = prompt_of([ChatMessage(role="user", content="")])
+        told_tokens = count_tokens(alone.messages, alone.tools)
+    most = tokens_max
+    if truncation.tokens_max is not None:
+        most = min(most, told_tokens + truncation.tokens_max)
+    tokens = count_tokens(prompt.messages, prompt.tools)
+    if tokens <= most:
+        return prompt
+    _refuse_forgetting(truncation, f"{tokens} tokens", most)
+    keep = told_tokens + (most - told_tokens) * truncation.retention_ratio
+    while tokens > keep and (shorter := _from_user(spoken[1:])):
+        spoken, prompt = shorter, prompt_of(shorter)
+        tokens = count_tokens(prompt.messages, prompt.tools)
     return prompt
 
 
@@ -101,6 +119,14 @@ def _chars(prompt: ChatPrompt) -> int:
 
 def _chars_max(tokens_max: int) -> int:
     return max(COUNTED_CHARS_MIN, tokens_max * TOKEN_CHARS_MAX)
+
+
+def _refuse_forgetting(truncation: Truncation, size: str, tokens_max: int) -> None:
+    if not truncation.forgets:
+        raise RealtimeError(
+            "context_length_exceeded",
+            f"the conversation has {size}; {tokens_max} tokens may be read, and truncation is disabled",
+        )
 
 
 def _refuse_endless(prompt: ChatPrompt, tokens_max: int) -> None:
