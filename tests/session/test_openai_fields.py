@@ -149,9 +149,10 @@ RESPONSE: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     "reasoning": [({}, {"reasoning": {"effort": "high"}})],
     "prompt": [({}, {"prompt": {"id": "pmpt_1"}})],
     "audio.output.voice": [({}, {"audio": {"output": {"voice": "marin"}}})],
+    "audio.output.format": [({}, {"audio": {"output": {"format": {"type": "audio/pcmu"}}}})],
 }
-ELSEWHERE = {"tool_choice.server_label", "audio.output.format"}
-"""Rows that no conversation shows: what they ask for is refused."""
+ELSEWHERE = {"tool_choice.server_label"}
+"""What no conversation shows, because it is refused."""
 
 
 class _Watched(TurnsPlugin):
