@@ -8,8 +8,8 @@ back, `stream_rules` are what any session keeps.
 `invariants` are what holds inside of sessions and engines, `snapshots` show that something changed nothing,
 `program` plays whatever may happen to a session, `steps` lets it happen between any two steps of the tasks.
 `chaos` is a network that breaks, and conversations to be held over it.
-`scenarios` are the conversations of the golden transcripts, `transcript` writes one down, and `openai_events` has the
-classes of OpenAI's SDK to check it against.
+`scenarios` are the conversations of the golden transcripts, some with `odd_models`, `transcript` writes one down, and
+`openai_events` has the classes of OpenAI's SDK to check it against. `kept_logs` are fixtures.
 """
 
 from duplex_trio.testing.recorder import RecordingAttachment, ResumableRecorder
