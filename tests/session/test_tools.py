@@ -32,6 +32,7 @@ from duplex_trio.protocol.duplex import (
     ResponseOutputAudioTranscriptDelta,
     ResponseOutputItemDone,
     ResponseOutputTextDelta,
+    UpdateSession,
 )
 from duplex_trio.testing import Talker, conversation
 
@@ -297,3 +298,39 @@ async def test_a_call_may_be_answered_later(autojump_clock: MockClock) -> None:
         "tool",
         "user",
     ]
+
+
+BROKEN = {"type": "function", "name": "broken", "parameters": {"type": "objekt"}}
+
+
+async def test_parameters_that_are_no_schema_are_refused(autojump_clock: MockClock) -> None:
+    """Of a session when they are declared, of one response as it begins; neither breaks anything."""
+    async with conversation(script(), patch={"tools": [WEATHER]}) as talker:
+        talker.send(UpdateSession(patch={"tools": [WEATHER, BROKEN]}, event_id="e1"))
+        error = (await talker.heard.nth(ErrorEvent, 1)).error
+        assert (error.code, error.param, error.event_id) == (
+            "invalid_value",
+            "session.tools[1].parameters",
+            "e1",
+        )
+        item = MessageItem(role="user", content=(InputTextPart("hi"),))
+        options = ResponseCreateOptions(tools=(BROKEN,), conversation="none", input=(item,))
+        talker.send(CreateResponse(options=options))
+        assert (await talker.heard.nth(ResponseDone, 1)).response.status == "failed"
+        error = (await talker.heard.nth(ErrorEvent, 2)).error
+        assert (error.code, error.param) == ("invalid_value", "response.tools[0].parameters")
+        talker.write("weather")
+        (call,) = (await talker.heard.nth(ResponseDone, 2)).response.output
+        assert isinstance(call, FunctionCallItem)
+
+
+async def test_a_function_that_must_be_called_must_be_there(autojump_clock: MockClock) -> None:
+    """The response fails and names the field; without the choice the next one is given."""
+    choice = {"type": "function", "name": "fly"}
+    async with conversation(script(), patch={"tools": [WEATHER], "tool_choice": choice}) as talker:
+        talker.write("hello")
+        assert (await talker.heard.nth(ResponseDone, 1)).response.status == "failed"
+        error = (await talker.heard.nth(ErrorEvent, 1)).error
+        assert (error.code, error.param) == ("invalid_value", "tool_choice.name")
+        talker.send(CreateResponse(options=ResponseCreateOptions(tool_choice="auto")))
+        assert (await talker.heard.nth(ResponseDone, 2)).response.status == "completed"
