@@ -113,24 +113,27 @@ class ClientItems:
 
     def _decoded(self, item: MessageItem) -> Pcm:
         pieces = [
-            self._decode(part, f"item.content[{index}].format")
+            self._decode(part, f"item.content[{index}]")
             for index, part in enumerate(item.content)
             if isinstance(part, InputAudioPart) and part.audio
         ]
         return np.concatenate(pieces)
 
-    def _decode(self, part: InputAudioPart, param: str) -> Pcm:
+    def _decode(self, part: InputAudioPart, at: str) -> Pcm:
         state, plugin = self._core.state, self._core.plugin
         declared = parse_format(
             part.format,
             direction="input",
             rate=part.sample_rate_hz,
-            param=param,
+            param=f"{at}.format",
             current=state.config.input_format,
             duplex_names=state.dialect == "duplex",
         )
         decoder = AudioInputDecoder(declared, plugin.input_sample_rate_hz)
-        pcm = decoder.feed(base64.b64decode(part.audio or ""))
+        try:
+            pcm = decoder.feed(base64.b64decode(part.audio or ""))
+        except RealtimeError as error:
+            raise error.with_param(f"{at}.audio") from None
         return np.concatenate([pcm, decoder.flush()])
 
 

@@ -26,6 +26,7 @@ from duplex_trio.protocol.duplex import (
     CreateItem,
     CreateResponse,
     ErrorEvent,
+    InputAudioPart,
     InputTextPart,
     MessageItem,
     RealtimeError,
@@ -151,6 +152,20 @@ async def test_what_is_no_sound_leaves_the_sound_around_it_whole(
         error = (await talker.heard.nth(ErrorEvent, 1)).error
         assert (error.code, error.param, error.event_id) == ("bad_audio", "audio", "mine")
         assert await heard_seconds(talker) == "sound of 1.0 seconds"
+
+
+def sound_item(audio: bytes, **part: Any) -> CreateItem:
+    spoken_part = InputAudioPart(audio=base64.b64encode(audio).decode(), **part)
+    return CreateItem(item=MessageItem(role="user", content=(spoken_part,)), event_id="mine")
+
+
+async def test_an_item_whose_sound_is_none(autojump_clock: MockClock) -> None:
+    """Refused by the place of the sound in the item; the conversation is as it was."""
+    async with conversation(patch=BY_HAND) as talker:
+        talker.send(sound_item(np.array([0, np.nan], dtype="<f4").tobytes(), format="pcm_f32le"))
+        error = (await talker.heard.nth(ErrorEvent, 1)).error
+        assert (error.code, error.param, error.event_id) == ("bad_audio", "item.content[0].audio", "mine")
+        assert not list(core_of(talker.handle).state.conversation.entries())
 
 
 # ------------------------------------------------------------------ out

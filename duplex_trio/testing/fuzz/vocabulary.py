@@ -32,6 +32,7 @@ from duplex_trio.protocol.duplex.session import (
     render_session,
 )
 from duplex_trio.protocol.duplex.structure import fields_of, make_wire_converter
+from duplex_trio.testing.pictures import JPEG
 from duplex_trio.testing.protocol_samples import ITEMS
 
 ITEM_REFERENCE, RESPONSE_REFERENCE, CALL_REFERENCE = "<item>", "<response>", "<call>"
@@ -61,6 +62,9 @@ class MessageKind:
         return tuple(self.values)
 
 
+_FRAME = pybase64.b64encode_as_string(JPEG)
+
+
 def _sound(n_bytes: int) -> str:
     return pybase64.b64encode_as_string(bytes(n_bytes))
 
@@ -87,6 +91,9 @@ def pool() -> tuple[Any, ...]:
         {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hello"}]},
         {"type": "function_call_output", "call_id": CALL_REFERENCE, "output": "{}"},
         {"role": "user", "content": [{"type": "input_audio", "audio": _sound(9600)}]},
+        {"role": "user", "content": [{"type": "input_audio", "audio": "AA=="}]},
+        {"role": "user", "content": [{"type": "input_audio", "audio": "/////w==", "format": "pcm_f32le"}]},
+        [_FRAME], [None, _FRAME, _FRAME],
     )  # fmt: skip
 
 
