@@ -8,7 +8,8 @@ Bytes: `wire` throws almost valid streams at a server in a process of its own.
 
     python -m duplex_trio.testing.fuzz structure --seconds 600
     python -m duplex_trio.testing.fuzz websocket --seconds 600 --seed 7
-    python -m duplex_trio.testing.fuzz http
+    python -m duplex_trio.testing.fuzz http --serve "--ws asgi"
+    python -m duplex_trio.testing.fuzz frames
 
 Structure needs hypothesis, of the `test` extra.
 """

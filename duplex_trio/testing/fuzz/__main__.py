@@ -1,4 +1,4 @@
-"""The command line of the fuzzers: `python -m duplex_trio.testing.fuzz structure|websocket|http`."""
+"""The command line of the fuzzers: `python -m duplex_trio.testing.fuzz structure|frames|websocket|http`."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ import secrets
 import shlex
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import structlog
 import trio
 
+from duplex_trio.testing.fuzz.wire.frames import differing
 from duplex_trio.testing.fuzz.wire.run import STREAMS, Storm
 from duplex_trio.testing.server_process import server_process
 
-START_TIMEOUT_S = 120.0
+START_TIMEOUT_S = 300.0
 DEPLOYMENT = "base_config: scripted\nduplex_session: {max_sessions: 100, disconnect_grace_s: 0.2}\n"
 """Sessions that were left give their places back soon."""
 
@@ -27,7 +30,7 @@ DEPLOYMENT = "base_config: scripted\nduplex_session: {max_sessions: 100, disconn
 def main(argv: Sequence[str] | None = None) -> int:
     """Fuzz as the arguments say; 0 if nothing broke, else what broke is raised."""
     parser = argparse.ArgumentParser(prog="python -m duplex_trio.testing.fuzz", description=__doc__)
-    parser.add_argument("what", choices=["structure", *STREAMS], help="what is fuzzed")
+    parser.add_argument("what", choices=["structure", "frames", *STREAMS], help="what is fuzzed")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long (default: %(default)s)")
     parser.add_argument("--seed", type=int, help="begin with this one; without, any")
     parser.add_argument(
@@ -39,6 +42,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.what == "structure":
         tried = _fuzz_structure(args.seconds, seed)
         print(f"{tried} programs: nothing broke")
+        return 0
+    if args.what == "frames":
+        print(f"{_compare_frames(args.seconds, seed)} streams of frames: both paths read the same")
         return 0
     with _server(shlex.split(args.serve)) as (port, pid):
         storm = Storm(port, pid, STREAMS[args.what], seed)
@@ -52,6 +58,16 @@ def _fuzz_structure(seconds: float, seed: int) -> int:
     from duplex_trio.testing.fuzz.structure import try_for  # needs hypothesis
 
     return try_for(seconds, seed, tell=lambda line: print(line, flush=True))
+
+
+def _compare_frames(seconds: float, seed: int) -> int:
+    end_s = time.monotonic() + seconds
+    for number in count():
+        difference = differing(seed + number)
+        assert difference is None, difference
+        if time.monotonic() >= end_s:
+            return number + 1
+    raise AssertionError("unreachable")
 
 
 @contextmanager

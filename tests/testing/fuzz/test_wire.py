@@ -9,14 +9,16 @@ import pytest
 import trio
 
 from duplex_trio.testing.fuzz.__main__ import DEPLOYMENT, START_TIMEOUT_S
+from duplex_trio.testing.fuzz.wire import frames
 from duplex_trio.testing.fuzz.wire.answers import BadBytes, check_answer
+from duplex_trio.testing.fuzz.wire.frames import differing
 from duplex_trio.testing.fuzz.wire.mutate import in_pieces, mutated
 from duplex_trio.testing.fuzz.wire.recorded import http_stream, websocket_stream
 from duplex_trio.testing.fuzz.wire.run import STREAMS, Storm
 from duplex_trio.testing.server_process import server_process
 
 SEED = 20_261_130
-CONNECTIONS = 120
+CONNECTIONS = 80
 UPGRADED = b"HTTP/1.1 101 \r\nupgrade: websocket\r\n\r\n"
 
 
@@ -71,6 +73,21 @@ def test_what_no_server_may_write(data: bytes) -> None:
 def test_text_that_is_no_json_is_found() -> None:
     with pytest.raises(ValueError, match="unexpected"):
         check_answer(UPGRADED + b"\x81\x02{x")
+
+
+@pytest.mark.slow
+def test_both_frame_layers_read_the_same() -> None:
+    for seed in range(SEED, SEED + 2000):
+        assert differing(seed) is None
+
+
+def test_a_difference_between_frame_layers_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the other one told one ping less."""
+    theirs = frames.wsproto_reading
+    monkeypatch.setattr(
+        frames, "wsproto_reading", lambda data: [told for told in theirs(data) if told[0] != "ping"]
+    )
+    assert any(differing(seed) is not None for seed in range(200))
 
 
 @pytest.mark.e2e
