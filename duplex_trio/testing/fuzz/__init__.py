@@ -10,6 +10,7 @@ Bytes: `wire` throws almost valid streams at a server in a process of its own.
     python -m duplex_trio.testing.fuzz websocket --seconds 600 --seed 7
     python -m duplex_trio.testing.fuzz http --serve "--ws asgi"
     python -m duplex_trio.testing.fuzz frames
+    python -m duplex_trio.testing.fuzz coverage
 
-Structure needs hypothesis, of the `test` extra.
+Structure needs hypothesis, of the `test` extra; coverage needs atheris.
 """

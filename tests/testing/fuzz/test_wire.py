@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from duplex_trio.testing.fuzz.__main__ import DEPLOYMENT, START_TIMEOUT_S
+from duplex_trio.testing.fuzz.coverage import read_everything
 from duplex_trio.testing.fuzz.wire import frames
 from duplex_trio.testing.fuzz.wire.answers import BadBytes, check_answer
 from duplex_trio.testing.fuzz.wire.frames import differing
@@ -79,6 +80,14 @@ def test_text_that_is_no_json_is_found() -> None:
 def test_both_frame_layers_read_the_same() -> None:
     for seed in range(SEED, SEED + 2000):
         assert differing(seed) is None
+
+
+def test_every_reader_of_bytes_reads_anything() -> None:
+    """What fuzzing that is led by coverage calls; here with the streams of the storms."""
+    for seed in range(SEED, SEED + 100):
+        for make in STREAMS.values():
+            for part in make(random.Random(seed)):
+                read_everything(part)
 
 
 def test_a_difference_between_frame_layers_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
