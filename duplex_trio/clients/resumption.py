@@ -88,7 +88,6 @@ class Resumption:
         phase: where the session stands with its connection.
         ending: set once the session is over.
         attempt: number of the attempt to come back that was last begun, since the connection was lost.
-        cause: why the connection was lost that is to be replaced.
     """
 
     policy: ReconnectPolicy
@@ -96,7 +95,7 @@ class Resumption:
     phase: Phase = field(default=Phase.OPENING, init=False)
     ending: Ending | None = field(default=None, init=False)
     attempt: int = field(default=0, init=False)
-    cause: DuplexConnectionError | None = field(default=None, init=False)
+    _cause: DuplexConnectionError | None = field(default=None, init=False)
     _session_id: str | None = field(default=None, init=False)
     _token: str | None = field(default=None, init=False, repr=False)
     _last_seq: int = field(default=0, init=False)
@@ -149,6 +148,10 @@ class Resumption:
     def beat(self) -> None:
         """It is time for a heartbeat."""
         self._to_beat = True
+
+    def ask_count(self) -> None:
+        """Somebody waits until the outbox has room: find out what of it the server has."""
+        self._to_beat |= self.outbox.written > 0 and not self._counting
 
     # ------------------------------------------------------------------ what a message means
 
@@ -255,11 +258,11 @@ class Resumption:
             self._end(None, DuplexSessionReplacedError())
         elif closing and error.close_code == 1000:
             self._end(None)
-        elif self._token is None or self.phase is Phase.OPENING or _is_fatal(error):
-            self._end(error)
+        elif self._token is None or _is_fatal(error):
+            self._end(self._given_up(error, now_s))
         else:
             if self.phase is Phase.CONNECTED:
-                self.cause, self._lost_at_s = error, now_s
+                self._cause, self._lost_at_s = error, now_s
             elif self._complaint is not None:
                 error = DuplexConnectionError(self._complaint)
             self._away()
@@ -304,7 +307,7 @@ class Resumption:
     def _refused(self, code: str, message: str, now_s: float) -> None:
         tried_s = now_s - self._lost_at_s
         text = (
-            f"{self.cause}; after {tried_s:.1f} s the server does not resume the session: {code}: {message}"
+            f"{self._cause}; after {tried_s:.1f} s the server does not resume the session: {code}: {message}"
         )
         self._end(DuplexConnectionError(text, code=code, attempts=self.attempt, tried_s=tried_s))
 
@@ -312,7 +315,8 @@ class Resumption:
         if not self.attempt:
             return error
         tried_s = now_s - self._lost_at_s
-        text = f"{self.cause}; {self.attempt} attempts to resume the session failed in {tried_s:.1f} s, at last: "
+        tries = "one attempt" if self.attempt == 1 else f"{self.attempt} attempts"
+        text = f"{self._cause}; {tries} to resume the session failed in {tried_s:.1f} s, at last: "
         return DuplexConnectionError(
             f"{text}{error}",
             status=error.status,

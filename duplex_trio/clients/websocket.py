@@ -118,6 +118,8 @@ class DuplexClient(DuplexClientBase):
             while not outbox.room_for(len(text)) and not self.closed:
                 if self.reconnect.when_full == "raise" and not self.connected:
                     raise DuplexBufferFullError(self.reconnect.buffer_bytes_max)
+                self._link.ask_count()
+                self._to_write.set()
                 await self._changed.park()
             if self.closed:
                 raise self._fanout.closed_error()
@@ -167,6 +169,7 @@ class DuplexClient(DuplexClientBase):
                 self._to_write = trio.Event()
                 while (text := self._link.next_message()) is not None:
                     await socket.send_message(text.decode())
+                    self._changed.unpark_all()
                 if self.closed:
                     return
                 await self._to_write.wait()

@@ -354,3 +354,31 @@ async def test_a_server_that_breaks_the_rules_of_resuming(
         with pytest.raises(DuplexProtocolError, match="counts 7 commands; 0 were sent"):
             await client.wait_for("never")
     nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("token", ["token-1", None])
+async def test_a_large_command_waits_for_small_ones_only_as_long_as_it_must(
+    nursery: trio.Nursery, autojump_clock: MockClock, token: str | None
+) -> None:
+    """Also where the server says nothing by itself, and where the session ends with its connection."""
+    arrived = 0
+
+    async def count(peer: WirePeer) -> None:
+        nonlocal arrived
+        await peer.open_session(token=token)
+        while (command := await peer.receive("session.heartbeat", "x", "session.close"))[
+            "type"
+        ] != "session.close":
+            arrived += command["type"] == "x"
+            if command["type"] == "session.heartbeat":
+                await peer.send("session.heartbeat_ack", client_event_count=arrived)
+        await peer.send("session.closed")
+        await peer.close(1000)
+
+    async with client_of(nursery, count, policy={"buffer_bytes_max": 2_000}) as client:
+        await client.wait_for("session.updated")
+        begin_s = trio.current_time()
+        for size in (100, 1_900, 100, 5_000, 100):
+            await client.send({"type": "x", "padding": "x" * size})
+        assert trio.current_time() - begin_s < 1
+    assert arrived == 5

@@ -357,6 +357,36 @@ def test_what_another_connection_may_help_against(loss: dict[str, Any], again: b
     assert link.over is not again
 
 
+def test_a_server_that_lets_the_client_in_no_more() -> None:
+    """It says so as soon as that is known, and what led to it."""
+    link = away(opened(), now_s=1)
+    link.begin_attempt()
+    assert not link.lost(DuplexConnectionError("no entry", status=401), 2)
+    assert link.ending is not None
+    error = link.ending.error
+    assert isinstance(error, DuplexConnectionError)
+    assert (error.status, error.attempts, error.tried_s) == (401, 1, 1)
+    assert str(error) == "it broke; one attempt to resume the session failed in 1.0 s, at last: no entry"
+
+
+def test_who_waits_for_room_has_the_server_asked() -> None:
+    """Once at a time, and not for nothing."""
+    link = opened()
+    link.ask_count()
+    assert written(link) == []
+    put(link, "a")
+    written(link)
+    for _ in range(2):
+        link.ask_count()
+        link.ask_count()
+    assert [message["type"] for message in written(link)] == ["session.heartbeat"]
+    link.ask_count()
+    assert written(link) == []
+    said(link, type="session.heartbeat_ack", client_event_count=0)
+    link.ask_count()
+    assert [message["type"] for message in written(link)] == ["session.heartbeat"]
+
+
 @pytest.mark.parametrize(("code", "expected"), [(1000, True), (1006, False)])
 def test_a_close_that_was_asked_for(code: int, expected: bool) -> None:
     """A close frame answers it; a lost connection may have lost it too."""
