@@ -265,3 +265,57 @@ def test_it_says_what_it_can_do() -> None:
     assert not capabilities.supports_image_input
     assert not capabilities.supports_model_native_turn_policy
     assert not plugin().capabilities(1).supports_multi_session
+
+
+# ------------------------------------------------------------------ functions
+
+WEATHER = {"type": "function", "name": "get_weather", "parameters": {"type": "object"}}
+HANG_UP = {"type": "function", "name": "hang_up"}
+TOOLS = (WEATHER, HANG_UP)
+SMALL = {"decides_calls": False}
+
+
+def asked(*, guided: bool = True, profile: dict[str, Any] | None = None, **fields: Any) -> StageForward:
+    """What the language model is asked in a turn that may call functions."""
+    made = CascadePlugin(
+        ChatProfile(**{"default_instructions": None, **(profile or {})}), voices=("a",), guided=guided
+    )
+    return made.plan_turn(turn(None, **{"tools": TOOLS, **fields})).entry
+
+
+def test_an_engine_that_can_is_held_to_the_functions() -> None:
+    """By a grammar in the parameters of its request; none without functions, or for another engine."""
+    guided = asked().params
+    assert "get_weather" in guided.extra["structured_outputs"]["structural_tag"]
+    assert asked(guided=False).params.extra == {}
+    assert asked(tools=()).params.extra == {}
+
+
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [("what is the weather", "get_weather"), ("please hang up", "hang_up"), ("hello", None)],
+)
+def test_for_a_small_model_the_users_words_decide(said: str, named: str | None) -> None:
+    """It must call what they are about, and is told of nothing else; of no function when they are about none."""
+    conversation = (ChatMessage(role="user", content=said),)
+    entry = asked(profile=SMALL, conversation=conversation)
+    prompt = " ".join(message.content for message in entry.unit.messages)
+    assert [name for name in ("get_weather", "hang_up") if name in prompt] == ([named] if named else [])
+    assert bool(entry.params.extra) == (named is not None)
+    assert (f"Call the function {named} now." in prompt) == (named is not None)
+
+
+def test_the_answer_to_a_call_is_no_other_call() -> None:
+    """However much the output of a function says about functions."""
+    conversation = (
+        ChatMessage(role="user", content="the weather?"),
+        ChatMessage(role="tool", content="the weather is fine", call_id="c"),
+    )
+    assert asked(profile=SMALL, conversation=conversation).params.extra == {}
+
+
+def test_what_must_be_called_is_called_by_a_small_model_too() -> None:
+    """What the client demands comes before what the user said."""
+    entry = asked(profile=SMALL, tool_choice={"type": "function", "name": "hang_up"})
+    assert "hang_up" in entry.params.extra["structured_outputs"]["structural_tag"]
+    assert "Call the function hang_up now." in entry.unit.messages[0].content

@@ -3,7 +3,8 @@
 One request per turn. Sound enters at recognition; its transcript becomes a prompt; the answer is cut into
 clauses while it is being written, and each clause is spoken while the next one is written. A turn without
 sound enters at the language model, one whose answer is not to be heard ends there, and one that only needs
-its transcript ends at recognition.
+its transcript ends at recognition. Calls of functions leave the answer on its way; for one that does not fit
+the language model is asked once more.
 """
 
 from __future__ import annotations
