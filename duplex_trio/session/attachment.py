@@ -28,8 +28,8 @@ class Attachment(ABC):
 class ResumeGrant:
     """How an attachment is named to its client.
 
-    `attachment_generation` is its number among the attachments of its session, from 1. With `resume_token` its
-    client can replace it by another one; it is a secret.
+    `attachment_generation` is its number among the attachments of its session, from 1. With `resume_token`
+    its client can replace it by another one; it is a secret.
     """
 
     attachment_generation: int
@@ -39,10 +39,10 @@ class ResumeGrant:
 class ResumableAttachment(Attachment):
     """A consumer that may be lost while its session lives on, and be replaced by another one.
 
-    A session of the duplex dialect whose model can be resumed numbers its events for such a consumer and keeps
-    them: they arrive as JSON text through `send_text`, live ones as well as those that an earlier attachment
-    missed. What belongs to one attachment alone, such as `session.resumed`, has no number and arrives through
-    `send`.
+    A session of the duplex dialect numbers its events for such a consumer, and keeps them if its model can be
+    resumed: they arrive as JSON text through `send_text`, live ones as well as those that an earlier
+    attachment missed. What belongs to one attachment alone, such as `session.resumed`, has no number and
+    arrives through `send`.
     """
 
     @property

@@ -1,11 +1,12 @@
 """From the egress to whoever is attached: numbers, the journal, and one attachment after another.
 
 A session that can be resumed keeps what it sends. While nobody is attached its events go into the journal
-alone; a new attachment first gets `session.resumed` and what it missed, written by a task of its own, and then
-what is live. Until it has caught up the live events line up behind, so that nothing overtakes and the egress
-does not wait for it.
+alone; a new attachment first gets `session.resumed` and what it missed, written by a task of its own, and
+then what is live. Until it has caught up the live events line up behind, so that nothing overtakes and the
+egress does not wait for it.
 
-A session that cannot be resumed hands its events to its one attachment and does nothing else.
+A session that cannot be resumed hands its events to its one attachment, and keeps none. In the duplex dialect
+they are numbered all the same.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from duplex_trio.protocol.duplex import (
 )
 from duplex_trio.session.attachment import Attachment, ResumableAttachment
 from duplex_trio.session.link import Link, Message
-from duplex_trio.session.state.journal import EventJournal
+from duplex_trio.session.state.journal import EventJournal, EventNumbers
 from duplex_trio.session.state.response import NewId
 
 log = structlog.get_logger("duplex_trio.session")
@@ -42,7 +43,8 @@ class Delivery:
     Args:
         session_id: of the session.
         attachment: the first consumer; there from the first event on.
-        journal: keeps what was sent; None for a session that cannot be resumed.
+        numbers: counts what is sent, and for a session that can be resumed is the journal that keeps it; None
+            for a client that is shown no numbers.
         limits: how long a write may take.
         new_id: makes ids of events.
         on_lost: told when the client stopped reading or went away.
@@ -53,12 +55,12 @@ class Delivery:
         session_id: str,
         attachment: Attachment,
         *,
-        journal: EventJournal | None,
+        numbers: EventNumbers | None,
         limits: SessionLimits,
         new_id: NewId,
         on_lost: Callable[[], None],
     ) -> None:
-        self.journal = journal
+        self.numbers = numbers
         self._session_id = session_id
         self._limits = limits
         self._new_id = new_id
@@ -66,6 +68,11 @@ class Delivery:
         self._link: Link | None = Link(attachment, limits.send_timeout_s)
         self._jobs: list[tuple[Callable[[], Awaitable[None]], str]] = []
         self._start: StartTask = lambda job, name: self._jobs.append((job, name))
+
+    @property
+    def journal(self) -> EventJournal | None:
+        """What was sent and can be sent again; None for a session that cannot be resumed."""
+        return self.numbers if isinstance(self.numbers, EventJournal) else None
 
     @property
     def attached(self) -> bool:
@@ -81,12 +88,13 @@ class Delivery:
 
     async def deliver(self, event: DuplexEvent) -> None:
         """Send an event that has left the lanes. Always a checkpoint; waits while the client does not read."""
-        if self.journal is None or self.journal.overflowed or isinstance(event, SessionCreated):
+        numbers = self.numbers
+        if numbers is None or numbers.overflowed or isinstance(event, SessionCreated):
             await self._pass_on(event)
             return
-        text = render(event, Dialect.DUPLEX, server_event_seq=self.journal.next_seq)
+        text = render(event, Dialect.DUPLEX, server_event_seq=numbers.next_seq)
         assert text is not None
-        if self.journal.record(text, trio.current_time()):
+        if numbers.record(text, trio.current_time()):
             await self._pass_on(text)
             return
         log.warning("session.journal_overflow", session_id=self._session_id)

@@ -113,9 +113,9 @@ class Presence:
         Raises:
             RealtimeError: `invalid_event_ack` when no event has that number yet.
         """
-        journal = self._core.delivery.journal
-        if journal is not None:
-            journal.ack(seq)
+        numbers = self._core.delivery.numbers
+        if numbers is not None:
+            numbers.ack(seq)
         elif seq > 0:
             raise RealtimeError(
                 "invalid_event_ack",

@@ -64,7 +64,7 @@ from duplex_trio.session.state.engine_session import DuplexEngineSession
 from duplex_trio.session.state.function_call import advance_call
 from duplex_trio.session.state.input import speech_stopped
 from duplex_trio.session.state.items import seed_user_text
-from duplex_trio.session.state.journal import EventJournal
+from duplex_trio.session.state.journal import EventJournal, EventNumbers
 from duplex_trio.session.turn import Turn
 from duplex_trio.session.turns import TurnFlow
 from duplex_trio.session.units import UnitFlow
@@ -91,7 +91,7 @@ class DuplexSessionRunner:
         self.core.delivery = Delivery(
             state.session_id,
             attachment,
-            journal=EventJournal(limits.journal_ttl_s, limits.journal_bytes_max) if self._grant else None,
+            numbers=_numbers(state, attachment, self._grant, limits),
             limits=limits,
             new_id=state.new_id,
             on_lost=self.presence.disconnected,
@@ -309,3 +309,13 @@ def _grant(state: DuplexEngineSession, attachment: Attachment) -> ResumeGrant | 
     if state.dialect != "duplex" or not state.capabilities.supports_session_resume:
         return None
     return attachment.grant if isinstance(attachment, ResumableAttachment) else None
+
+
+def _numbers(
+    state: DuplexEngineSession, attachment: Attachment, grant: ResumeGrant | None, limits: SessionLimits
+) -> EventNumbers | None:
+    """What numbers the events; None where the dialect or the consumer has no place for numbers."""
+    if grant is not None:
+        return EventJournal(limits.journal_ttl_s, limits.journal_bytes_max)
+    numbered = state.dialect == "duplex" and isinstance(attachment, ResumableAttachment)
+    return EventNumbers() if numbered else None

@@ -466,11 +466,25 @@ class _Forgetful(ScriptedPipeline):
 
 
 async def test_a_model_that_cannot_be_resumed(deployment: Any, autojump_clock: MockClock) -> None:
-    """Nothing is promised, a resume is refused as such, and a lost connection ends its session."""
+    """Nothing is promised, a resume is refused as such, and a lost connection ends its session.
+
+    Its events have numbers all the same, which may be acknowledged.
+    """
     async with deployment(pipeline=_Forgetful()) as here:
         client, created = await here.open()
-        assert "resume_token" not in created
-        assert all("server_event_seq" not in event for event in client.events)
+        assert not {"resume_token", "attachment_generation", "server_event_seq"} & set(created)
+        await client.say(*GO)
+        await client.until("response.done")
+        assert all("server_event_seq" in event for event in client.events if event is not created)
+        assert client.seq == len(client.events) - 1
+        await client.say(f'{{"type":"session.event_ack","server_event_seq":{client.seq}}}')
+        await client.say('{"type":"session.event_ack","server_event_seq":99999,"event_id":"a"}')
+        error = (await client.until("error"))["error"]
+        assert (error["code"], error["param"], error["event_id"]) == (
+            "invalid_event_ack",
+            "server_event_seq",
+            "a",
+        )
         assert created["session"]["capabilities"]["supports_session_resume"] is False
         asked = await here.ask(session_id(created), "token")
         assert await refusal(asked) == ("unsupported_session_resume", "type", "ask")

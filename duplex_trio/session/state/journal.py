@@ -1,9 +1,10 @@
-"""What a session has sent and can send again: numbered events as JSON text, bounded in bytes and in age.
+"""The numbers of a session's events, and what of them can be sent again.
 
-Pure: the time is an argument. Numbers are 1, 2, 3, ... in the order of the wire; an event gets its number when
-it is recorded, so nothing may be recorded that is not sent next. An event is forgotten once it was
-acknowledged, once it is older than the time to live, and for good once all that must be kept is more than the
-journal holds: from then on nothing is numbered and nothing can be resumed.
+Pure: the time is an argument. Numbers are 1, 2, 3, ... in the order of the wire; an event gets its number
+when it is recorded, so nothing may be recorded that is not sent next. `EventNumbers` keeps nothing of an
+event; the `EventJournal` keeps its JSON text, bounded in bytes and in age. There an event is forgotten once
+it was acknowledged, once it is older than the time to live, and for good once all that must be kept is more
+than the journal holds: from then on nothing is numbered and nothing can be resumed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,43 @@ class _Entry:
 
 
 @define(eq=False)
-class EventJournal:
+class EventNumbers:
+    """The numbers of one session whose events are not kept: it cannot be resumed.
+
+    Attributes:
+        head: the number of the latest event; 0 before the first.
+        overflowed: whether no event is numbered any more.
+    """
+
+    head: int = field(default=0, init=False)
+    overflowed: bool = field(default=False, init=False)
+
+    @property
+    def next_seq(self) -> int:
+        """The number that the next event gets."""
+        return self.head + 1
+
+    def record(self, text: bytes, now_s: float) -> bool:
+        """Count an event that was rendered with `next_seq`; false if it has no number after all."""
+        self.head += 1
+        return True
+
+    def ack(self, seq: int) -> None:
+        """The client has all events up to `seq`.
+
+        Raises:
+            RealtimeError: `invalid_event_ack` when no event has that number yet.
+        """
+        if seq > self.head:
+            raise RealtimeError(
+                "invalid_event_ack",
+                f"the last event of this session has number {self.head}",
+                param="server_event_seq",
+            )
+
+
+@define(eq=False)
+class EventJournal(EventNumbers):
     """The journal of one session.
 
     Args:
@@ -35,25 +72,16 @@ class EventJournal:
         bytes_max: how much text is kept at most.
 
     Attributes:
-        head: the number of the latest event; 0 before the first.
         size_bytes: the text kept.
-        overflowed: whether the journal has given up.
     """
 
     ttl_s: float
     bytes_max: int
-    head: int = field(default=0, init=False)
     size_bytes: int = field(default=0, init=False)
-    overflowed: bool = field(default=False, init=False)
     _entries: deque[_Entry] = field(factory=deque, init=False)
 
     def __len__(self) -> int:
         return len(self._entries)
-
-    @property
-    def next_seq(self) -> int:
-        """The number that the next event gets."""
-        return self.head + 1
 
     def record(self, text: bytes, now_s: float) -> bool:
         """Keep an event that was rendered with `next_seq`.
@@ -69,23 +97,17 @@ class EventJournal:
             self._entries.clear()
             self.size_bytes = 0
             return False
-        self.head += 1
-        self._entries.append(_Entry(self.head, text, now_s))
+        self._entries.append(_Entry(self.next_seq, text, now_s))
         self.size_bytes += len(text)
-        return True
+        return super().record(text, now_s)
 
     def ack(self, seq: int) -> None:
         """Forget all events up to `seq`: the client has them.
 
         Raises:
-            RealtimeError: `invalid_event_ack` when no event has that number yet.
+            RealtimeError: as without a journal.
         """
-        if seq > self.head:
-            raise RealtimeError(
-                "invalid_event_ack",
-                f"the last event of this session has number {self.head}",
-                param="server_event_seq",
-            )
+        super().ack(seq)
         while self._entries and self._entries[0].seq <= seq:
             self._drop_oldest()
 

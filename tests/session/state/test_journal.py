@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duplex_trio.protocol.duplex import RealtimeError
-from duplex_trio.session.state.journal import EventJournal, JournalGapError
+from duplex_trio.session.state.journal import EventJournal, EventNumbers, JournalGapError
 
 
 def journal(*texts: bytes, ttl_s: float = 60.0, bytes_max: int = 1000) -> EventJournal:
@@ -22,6 +22,19 @@ def test_numbers_begin_at_one() -> None:
     assert (made.head, made.next_seq, made.replay(0, 0.0)) == (0, 1, [])
     made.record(b"a", 0.0)
     assert (made.head, made.next_seq) == (1, 2)
+
+
+def test_numbers_without_a_journal_have_no_bound() -> None:
+    """They count the events of a session that cannot be resumed, and check what is acknowledged."""
+    made = EventNumbers()
+    for seq in range(1, 1001):
+        assert made.next_seq == seq
+        assert made.record(b"x" * 10_000, 1e9)
+    assert (made.head, made.overflowed) == (1000, False)
+    made.ack(1000)
+    with pytest.raises(RealtimeError) as caught:
+        made.ack(1001)
+    assert (caught.value.code, caught.value.param) == ("invalid_event_ack", "server_event_seq")
 
 
 @pytest.mark.parametrize(
