@@ -389,6 +389,43 @@ async def test_too_much_is_an_error_and_the_session_stays(server: ServedPort) ->
         await turn(client)
 
 
+@pytest.mark.parametrize("target", ["/v1/duplex", "/v1/realtime?duplex=1&model=m&autostart=0"])
+@pytest.mark.parametrize("pieces", [1, 3], ids=["a frame", "three fragments"])
+async def test_too_much_as_the_first_message_is_an_error_and_a_reason(
+    server: ServedPort, target: str, pieces: int
+) -> None:
+    """Nothing is opened by a message that is not read, so that there is no session to go on with."""
+    text = b'{"type":"session.update","session":{"x":"' + b"x" * (15 * MIB) + b'"}}'
+    cuts = [len(text) * number // pieces for number in range(pieces + 1)]
+    async with nobody_notices(server), waiting(server, target) as client:
+        for number in range(pieces):
+            last = FIN if number == pieces - 1 else 0
+            await client.send(frame(last | (0 if number else TEXT), text[cuts[number] : cuts[number + 1]]))
+        told = await event(client)
+        assert (told["type"], told["error"]["code"]) == ("error", "event_too_large")
+        assert told["error"]["type"] == "invalid_request_error"
+        closing = await data(client)
+        assert (closing.opcode, closing.close_code) == (CLOSE, 1008)
+        assert closing.payload[2:] == b"event_too_large"
+
+
+async def test_far_too_much_as_the_first_message_is_1009(server: ServedPort) -> None:
+    async with nobody_notices(server), waiting(server, "/v1/duplex") as client:
+        with suppress(trio.BrokenResourceError):
+            await client.send(frame(FIN | TEXT, b"x" * (16 * MIB + 1)))
+        assert await close_code_reading(client) == 1009
+
+
+@asynccontextmanager
+async def waiting(server: ServedPort, target: str) -> AsyncIterator[RawWebSocket]:
+    """A WebSocket whose session the client has to open."""
+    async with connected(server) as client:
+        await client.send(upgrade_request(target))
+        status, _ = await client.response_head()
+        assert status == 101
+        yield client
+
+
 async def event_of(client: RawWebSocket, kind: str) -> dict[str, Any]:
     while (read := await event(client))["type"] != kind:
         pass
