@@ -14,7 +14,7 @@ from duplex_trio.engine.voice_activity import VoiceActivity
 from duplex_trio.plugin.pipeline import StageSpec
 from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.plugin.requests import RequestView, StageForward
-from duplex_trio.plugin.results import DeliveredOutput, ModelFailure, ModelResult
+from duplex_trio.plugin.results import DeliveredOutput, ModelFailure, ModelResult, TokenUsage
 from duplex_trio.session.port import (
     DuplexStagePort,
     DuplexStageRequest,
@@ -31,10 +31,12 @@ class _PluginRouter(StageRouter):
         plugin: DuplexModelPlugin,
         view: RequestView,
         on_stages_free: Callable[[str], None] | None,
+        on_usage: Callable[[TokenUsage], None] | None,
     ) -> None:
         self._plugin = plugin
         self._view = view
         self._on_stages_free = on_stages_free
+        self._on_usage = on_usage
 
     def forward(self, stage_id: int, output: StageOutput) -> Sequence[StageForward]:
         return self._plugin.forward(stage_id, output, self._view)
@@ -46,7 +48,18 @@ class _PluginRouter(StageRouter):
             if text is not None:
                 tell, self._on_stages_free = self._on_stages_free, None
                 tell(text)
-        return results
+        return results if self._on_usage is None else self._told_usage(results, self._on_usage)
+
+    def _told_usage(
+        self, results: Sequence[ModelResult], tell: Callable[[TokenUsage], None]
+    ) -> Sequence[ModelResult]:
+        rest: list[ModelResult] = []
+        for result in results:
+            if isinstance(result, TokenUsage):
+                tell(result)
+            else:
+                rest.append(result)
+        return rest
 
 
 class _SessionRequest(DuplexStageRequest):
@@ -114,7 +127,7 @@ class DuplexOrchestrator(Orchestrator, DuplexStagePort):
         request = self.open_request(
             context.request_id,
             owner=fence.session_id,
-            router=_PluginRouter(self._plugin, view, context.on_stages_free),
+            router=_PluginRouter(self._plugin, view, context.on_stages_free, context.on_usage),
             final_stage_id=context.final_stage_id,
             resumable=context.resumable,
         )

@@ -64,6 +64,19 @@ class SegmentEnd:
 
 
 @frozen(kw_only=True)
+class TokenUsage:
+    """Tokens of the model's turn so far, totals like those of `TurnEnd`; the latest counts.
+
+    For the `usage` of a response that does not come to its end. Of a model that answers turns it takes effect as
+    the stage's output comes in, ahead of results that wait for a slow client, so it may be said with each token.
+    """
+
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+
+
+@frozen(kw_only=True)
 class TurnEnd:
     """The model's turn is over. Token counts are totals of the turn; `finish_reason` is `stop` or `length`."""
 
@@ -152,6 +165,7 @@ ModelResult = (
     | UserTranscript
     | ListenResult
     | SegmentEnd
+    | TokenUsage
     | TurnEnd
     | ModelFailure
     | FunctionCallResult

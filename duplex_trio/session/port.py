@@ -10,7 +10,7 @@ import trio
 from attrs import frozen
 
 from duplex_trio.plugin.requests import StageForward
-from duplex_trio.plugin.results import DeliveredOutput, ModelFailure
+from duplex_trio.plugin.results import DeliveredOutput, ModelFailure, TokenUsage
 from duplex_trio.session.state.fence import DuplexFence
 from duplex_trio.stages.port import OutputSink, StageStream
 from duplex_trio.stages.units import Pcm
@@ -22,7 +22,8 @@ class StageRequestContext:
 
     `state` is the plugin's own of the request, `session_state` its own of the session. A `resumable` request
     stays open across the model's turns. `on_stages_free` is told the text of the answer when the next turn
-    may enter the stages; see `DuplexModelPlugin.release_concurrent_turn_requests`. It must not raise.
+    may enter the stages; see `DuplexModelPlugin.release_concurrent_turn_requests`. `on_usage` takes each
+    `TokenUsage` of the model; without it they are among the outputs. Neither must raise.
     """
 
     request_id: str
@@ -32,6 +33,7 @@ class StageRequestContext:
     session_state: Any = None
     resumable: bool = False
     on_stages_free: Callable[[str], None] | None = None
+    on_usage: Callable[[TokenUsage], None] | None = None
 
 
 class DuplexStageRequest(ABC):

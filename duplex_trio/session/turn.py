@@ -5,10 +5,12 @@ from __future__ import annotations
 import trio
 from attrs import define, field
 
-from duplex_trio.protocol.duplex import RealtimeError, RequestMetrics, ResponseCreateOptions
+from duplex_trio.plugin.results import TokenUsage
+from duplex_trio.protocol.duplex import RealtimeError, RequestMetrics, ResponseCreateOptions, Usage
 from duplex_trio.session.port import DuplexStageRequest
 from duplex_trio.session.state.response import Response
 from duplex_trio.session.state.stage_metrics import StageMetrics
+from duplex_trio.session.state.token_usage import shown_usage
 from duplex_trio.stages.units import Pcm
 
 
@@ -47,8 +49,8 @@ class Turn:
     whose transcripts it needs. `replaces` says that it does what a turn was let in for that a cancellation
     cut off. `in_line` says that the appender has it or has had it, `told` that the client knows what became
     of its transcript. `answer_text` is the whole answer, known once the stages that the next turn enters are
-    free of this one. `stage_metrics` are what the stages did for it, and those of its response once there is
-    one.
+    free of this one. `usage` is what the model has told of its tokens so far. `stage_metrics` are what the
+    stages did for it, and those of its response once there is one.
     """
 
     turn_id: int
@@ -70,6 +72,7 @@ class Turn:
     in_line: bool = False
     told: bool = False
     answer_text: str | None = None
+    usage: Usage | None = None
     discarded: bool = False
     timing: TurnTiming = field(factory=TurnTiming)
     stage_metrics: StageMetrics = field(factory=StageMetrics)
@@ -82,6 +85,13 @@ class Turn:
         self.response = response
         response.stage_metrics.merge(self.stage_metrics)
         self.stage_metrics = response.stage_metrics
+        response.usage = self.usage
+
+    def note_usage(self, told: TokenUsage) -> None:
+        """The model has told of its tokens; a response that is still open shows them at its end."""
+        self.usage = shown_usage(told)
+        if self.response is not None and self.response.status is None:
+            self.response.usage = self.usage
 
     def request_metrics(self) -> RequestMetrics:
         """The wait for the answer, cut into its parts."""

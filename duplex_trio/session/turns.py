@@ -28,11 +28,8 @@ from duplex_trio.plugin.results import (
     UserTranscript,
 )
 from duplex_trio.protocol.duplex import (
-    InputTokenDetails,
-    OutputTokenDetails,
     RealtimeError,
     ResponseListen,
-    Usage,
 )
 from duplex_trio.session.asides import Aside, take_aside
 from duplex_trio.session.control import SessionControl
@@ -43,6 +40,7 @@ from duplex_trio.session.port import DuplexStageRequest, StageRequestContext
 from duplex_trio.session.state.fence import DuplexFence
 from duplex_trio.session.state.input import transcript_completed, transcript_failed
 from duplex_trio.session.state.response import Response
+from duplex_trio.session.state.token_usage import shown_usage
 from duplex_trio.session.turn import Turn
 
 RELEASE_RETRY_S, RELEASE_RETRY_S_MAX = 0.1, 5.0
@@ -121,6 +119,7 @@ class TurnFlow:
                 on_stages_free=partial(self._stages_free, turn)
                 if core.state.capabilities.supports_concurrent_turn_requests
                 else None,
+                on_usage=turn.note_usage,
             )
         )
         turn.request = request
@@ -239,15 +238,7 @@ class TurnFlow:
                 response.finish_reason = result.finish_reason
                 if response.request_metrics is None:
                     response.request_metrics = turn.request_metrics()
-                response.usage = Usage(
-                    total_tokens=result.input_tokens + result.output_tokens,
-                    input_tokens=result.input_tokens,
-                    output_tokens=result.output_tokens,
-                    input_token_details=InputTokenDetails(
-                        text_tokens=result.input_tokens, cached_tokens=result.cached_tokens
-                    ),
-                    output_token_details=OutputTokenDetails(text_tokens=result.output_tokens),
-                )
+                response.usage = shown_usage(result)
                 for entry in response.sound_tail():
                     await core.egress.put_media(entry)
                 await core.egress.put_media(response.end_marker())

@@ -20,15 +20,13 @@ import trio
 
 from duplex_trio.plugin.requests import RequestView, StageForward
 from duplex_trio.plugin.results import (
-    ClientNote,
     DeliveredOutput,
     FunctionCallResult,
     ListenResult,
-    ModelContext,
     ModelFailure,
-    ModelNote,
     ModelResult,
     SegmentEnd,
+    TokenUsage,
     TurnEnd,
     UserTranscript,
 )
@@ -256,8 +254,11 @@ class UnitFlow:
                     self._note_answered()
                 case FunctionCallResult():
                     await self._called(turn, result)
-                case ModelContext() | ModelNote() | ClientNote():
+                case _ if isinstance(result, Aside):
                     self._take_aside(result)
+                case TokenUsage():
+                    await self._until_ended()
+                    turn.note_usage(result)
                 case ListenResult():
                     await self._listened(turn, result)
                 case TurnEnd():
@@ -324,6 +325,7 @@ class UnitFlow:
             await self._finish(turn, state.active, result)
         else:
             self._core.emit(listening(state, "model_turn_completed_without_output"))
+        turn.usage = None
 
     def _fell_silent(self) -> None:
         self._speech.fell_silent()

@@ -10,7 +10,14 @@ import pytest
 from duplex_trio.models.cascade.plugin import ASR, LLM, TTS, CascadePlugin
 from duplex_trio.models.cascade.profiles import ChatProfile
 from duplex_trio.plugin.requests import RequestView, StageForward, TurnInput, TurnPlan
-from duplex_trio.plugin.results import ListenResult, SpeechResult, TextResult, TurnEnd, UserTranscript
+from duplex_trio.plugin.results import (
+    ListenResult,
+    SpeechResult,
+    TextResult,
+    TokenUsage,
+    TurnEnd,
+    UserTranscript,
+)
 from duplex_trio.stages.port import StageOutput
 from duplex_trio.stages.units import (
     ChatMessage,
@@ -220,11 +227,17 @@ def test_sound_comes_with_its_text_and_the_totals_at_the_end() -> None:
 
 
 def test_a_written_answer_is_told_as_it_is_written() -> None:
-    """Deltas as they are, markup and all, then the end."""
+    """Deltas as they are, markup and all, with what they took so far as soon as that is known, then the end."""
     way = Way(plugin(), turn(None, modalities=frozenset({"text"})))
     assert way.feed(LLM, TextDelta(text="**Yes** "))[0] == [TextResult(text="**Yes** ")]
+    more = TextDelta(text="no", prompt_tokens=5, cached_tokens=3, completion_tokens=1)
+    so_far = TokenUsage(input_tokens=5, cached_tokens=3, output_tokens=1)
+    assert way.feed(LLM, more)[0] == [TextResult(text="no"), so_far]
     last = TextDelta(text="", finish_reason="stop", prompt_tokens=5, completion_tokens=2)
-    assert way.feed(LLM, last, finished=True) == ([TurnEnd(input_tokens=5, output_tokens=2)], [])
+    assert way.feed(LLM, last, finished=True) == (
+        [TokenUsage(input_tokens=5, output_tokens=2), TurnEnd(input_tokens=5, output_tokens=2)],
+        [],
+    )
 
 
 def test_a_turn_that_only_wants_words_asks_nobody() -> None:

@@ -16,7 +16,7 @@ from duplex_trio.models.calling.watch import CallResult, CallWatch
 from duplex_trio.models.cascade.clauses import ClauseSplitter
 from duplex_trio.models.cascade.speech_text import speakable
 from duplex_trio.plugin.requests import TurnInput
-from duplex_trio.plugin.results import ModelResult, SpeechResult, TextResult, TurnEnd
+from duplex_trio.plugin.results import ModelResult, SpeechResult, TextResult, TokenUsage, TurnEnd
 from duplex_trio.stages.units import Clause, SpeechChunk, TextDelta
 
 
@@ -87,6 +87,16 @@ class Answer:
     def fault(self) -> str | None:
         """What was wrong with a call, in words for the model; nothing for an answer that is over without it."""
         return self.watch.fault if self.watch is not None and not self._over else None
+
+    @property
+    def usage(self) -> TokenUsage | None:
+        """The totals so far; None before the language model has read anything."""
+        tokens = self.tokens
+        if not tokens.prompt and not tokens.completion:
+            return None
+        return TokenUsage(
+            input_tokens=tokens.prompt, cached_tokens=tokens.cached, output_tokens=tokens.completion
+        )
 
     def end(self) -> TurnEnd:
         """The end of the turn with its totals."""

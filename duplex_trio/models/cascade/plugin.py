@@ -192,6 +192,8 @@ class CascadePlugin(DuplexModelPlugin):
         answer = state.answer
         piece = answer.write(delta)
         results, clauses = list(piece.results), piece.clauses
+        if (usage := answer.usage) is not None:
+            results.append(usage)
         state.forwards = [
             StageForward(stage_id=TTS, unit=clause, final=piece.over and index == len(clauses) - 1)
             for index, clause in enumerate(clauses)

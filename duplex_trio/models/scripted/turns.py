@@ -27,6 +27,7 @@ from duplex_trio.plugin.results import (
     ModelResult,
     SpeechResult,
     TextResult,
+    TokenUsage,
     TurnEnd,
     UserTranscript,
 )
@@ -133,6 +134,7 @@ class TurnsPlugin(DuplexModelPlugin):
                 results += [FunctionCallResult(name=name, arguments="{}"), TurnEnd()]
             case MindStep(word=word, last=last):
                 state.words.append(word)
+                results.append(TokenUsage(output_tokens=len(state.words)))
                 if request.final_stage_id == MIND:
                     results.append(TextResult(text=word if last else f"{word} "))
             case SpeechChunk(pcm=pcm, sample_rate_hz=rate, text=text):

@@ -142,20 +142,18 @@ class ScriptedLlm(StageWorker):
         count = self._script.words_per_step
         for request_id, words in list(self._waiting.items()):
             piece, rest = words[:count], words[count:]
-            text = " ".join(piece) + (" " if rest else "")
+            prompt_tokens, completion_tokens, reason = self._tokens[request_id]
+            delta = TextDelta(
+                text=" ".join(piece) + (" " if rest else ""),
+                finish_reason=None if rest else reason,
+                prompt_tokens=prompt_tokens,
+                completion_tokens=completion_tokens - len(rest),
+            )
             if rest:
                 self._waiting[request_id] = rest
-                context.emit(StageOutput(request_id=request_id, data=TextDelta(text=text)))
-                continue
-            prompt_tokens, completion_tokens, reason = self._tokens[request_id]
-            self._forget(request_id)
-            delta = TextDelta(
-                text=text,
-                finish_reason=reason,
-                prompt_tokens=prompt_tokens,
-                completion_tokens=completion_tokens,
-            )
-            context.emit(StageOutput(request_id=request_id, data=delta, finished=True))
+            else:
+                self._forget(request_id)
+            context.emit(StageOutput(request_id=request_id, data=delta, finished=not rest))
         return bool(self._waiting)
 
     def _forget(self, request_id: str) -> None:
