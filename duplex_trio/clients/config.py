@@ -79,7 +79,8 @@ class SessionConfig:
             default.
         transcription: `input_audio_transcription`, such as `{"language": "en"}`.
         tools, tool_choice: functions that the model may call.
-        auto_response: whether the model decides by itself when to talk; left to the server by default.
+        auto_response: whether the model decides by itself when to talk; the model's own way by default. A
+            session of a model that does the other is refused.
         temperature: of sampling.
         max_output_tokens: bound of one answer.
         overlap_policy: `listen_only`, `barge_in_on_speech`, or, without turn detection, `by_duration`.

@@ -26,9 +26,10 @@ async def opened_runtime_config(
     """The model's configuration of a session that opens.
 
     Raises:
-        RealtimeError: `invalid_duplex_runtime_config` (a ValueError of the plugin counts as that),
-            `ref_audio_required`, `unsupported_turn_detection` (the session is to prompt a silent user and the
-            model owns its turns), another code of the plugin's, or `internal_error` when a hook broke.
+        RealtimeError: `invalid_duplex_runtime_config` (the model is to speak, or not to speak, by itself and
+            does the other; a ValueError of the plugin counts as that), `ref_audio_required`,
+            `unsupported_turn_detection` (the session is to prompt a silent user and the model owns its
+            turns), another code of the plugin's, or `internal_error` when a hook broke.
     """
     with _refusals():
         _check(plugin, config)
@@ -100,9 +101,17 @@ def check_ref_audio(
 def _check(plugin: DuplexModelPlugin, config: DuplexSessionConfig) -> None:
     plugin.validate_client_extra_body(config.extra_body)
     check_ref_audio(plugin, config, config.output_modalities, "session.ref_audio")
+    owns_turns = isinstance(plugin, ResumableModelPlugin)
+    if config.auto_response != owns_turns:
+        way = "decides itself when to speak" if owns_turns else "answers turns, and does not speak by itself"
+        raise RealtimeError(
+            "invalid_duplex_runtime_config",
+            f"the model {way}: auto_response can only be {'true' if owns_turns else 'false'}",
+            param="session.extra_body.auto_response",
+        )
     detection = config.turn_detection
     prompts = isinstance(detection, ServerVad) and detection.idle_timeout_ms is not None
-    if prompts and isinstance(plugin, ResumableModelPlugin):
+    if prompts and owns_turns:
         raise RealtimeError(
             "unsupported_turn_detection",
             "the model decides itself when to speak, and prompts nobody",

@@ -279,6 +279,10 @@ class TestExtraBody:
         config = patched({"extra_body": {"auto_response": False, "knob": {"b": 2}, "seed": None}}, config)
         assert not config.auto_response
         assert config.extra_body == {"auto_response": False, "knob": {"b": 2}}
+        config = patched({"extra_body": {"auto_response": None}}, config)
+        for owns_turns in (False, True):  # unsaid, it is as the model is
+            defaults = evolve(config.defaults, owns_turns=owns_turns)
+            assert evolve(config, defaults=defaults).auto_response is owns_turns
         assert patched({"extra_body": None}, config).extra_body == {"seed": 1}
 
     def test_the_servers_own_keys_are_refused(self) -> None:

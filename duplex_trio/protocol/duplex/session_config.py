@@ -65,8 +65,12 @@ class DuplexSessionConfig(SessionConfig):
 
     @property
     def auto_response(self) -> bool:
-        """Whether the model decides when to speak: `extra_body.auto_response` is exactly true."""
-        return self.extra_body.get("auto_response") is True
+        """Whether the model decides when to speak: `extra_body.auto_response`, or what is this model's way.
+
+        Of another way than its own no model can be, so a session refuses it.
+        """
+        said = self.extra_body.get("auto_response")
+        return self.defaults.owns_turns if said is None else said is True
 
 
 @frozen(kw_only=True)
