@@ -38,6 +38,7 @@ from duplex_trio.protocol.duplex import (
     decode_command,
 )
 from duplex_trio.protocol.duplex.audio import AudioInputDecoder, AudioOutputEncoder, parse_format, wire_format
+from duplex_trio.protocol.duplex.session import DialectName
 from duplex_trio.testing import Talker, conversation
 from duplex_trio.testing.invariants import core_of
 
@@ -238,6 +239,40 @@ async def test_a_response_in_a_format_of_its_own(autojump_clock: MockClock, own:
         assert {delta.duplex and (delta.duplex.format, delta.duplex.sample_rate_hz) for delta in last} == {
             ("pcm16", 24_000)
         }
+
+
+@pytest.mark.parametrize(
+    ("dialect", "own"),
+    [
+        ("ga", {"audio": {"output": {"format": {"type": "audio/pcmu"}}}}),
+        ("beta", {"output_audio_format": "g711_ulaw"}),
+        ("duplex", {"audio": {"output": {"format": "g711-ulaw"}}}),
+        ("duplex", {"response_format": "ulaw"}),
+    ],
+)
+async def test_a_format_of_its_own_in_each_dialect(
+    autojump_clock: MockClock, dialect: DialectName, own: dict[str, Any]
+) -> None:
+    """What leaves is G.711, and the response says so; a format that there is not is refused."""
+    async with conversation(Script(word_ms=250), patch=BY_HAND, dialect=dialect) as talker:
+        item = MessageItem(role="user", content=(InputTextPart("hello there"),))
+        talker.send(CreateItem(item=item))
+        talker.send(decode_command(json.dumps({"type": "response.create", "response": own})))
+        done = await talker.heard.nth(ResponseDone, 1)
+        (created,) = talker.heard.of(ResponseCreated)
+        for response in (created.response, done.response):
+            assert response.audio is not None
+            assert response.audio.output.format["type"] == "audio/pcmu"
+        assert sum(map(len, sent(talker))) == 8 * 4 * 250  # "You said: hello there"
+        bad = {"audio": {"output": {"format": {"type": "audio/mp3"}}}}
+        talker.send(decode_command(json.dumps({"type": "response.create", "event_id": "e", "response": bad})))
+        error = (await talker.heard.nth(ErrorEvent, 1)).error
+        assert (error.code, error.param, error.event_id) == (
+            "unsupported_audio_format",
+            "response.audio.output.format",
+            "e",
+        )
+        assert len(talker.heard.of(ResponseCreated)) == 1
 
 
 async def test_telephone_sound_is_cut_at_eight_bytes_a_millisecond(autojump_clock: MockClock) -> None:
