@@ -106,6 +106,16 @@ def test_the_profiles_instructions_stand_in() -> None:
     assert prompt([], "a", profile=profile, instructions="be loud")[0] == ("system", "be loud")
 
 
+def test_a_system_message_that_is_to_be_answered_is_said_by_the_user() -> None:
+    """Some clients send what their user wrote as a system message."""
+    history = said(("user", "a"), ("assistant", "b"), ("system", "c"), ("system", "d"))
+    profile = ChatProfile(default_instructions=None)
+    assert prompt(history, None, profile=profile) == [("user", "a"), ("assistant", "b"), ("user", "c d")]
+    assert prompt(history, "e", profile=profile)[0] == ("system", "c\nd")
+    unanswered = said(("user", "a"), ("system", "c"))
+    assert prompt(unanswered, None, profile=profile) == [("system", "c"), ("user", "a")]
+
+
 def test_a_model_without_a_system_role_is_told_by_the_user() -> None:
     """Instructions open the first user message."""
     profile = ChatProfile(system_role=False, default_instructions=None)

@@ -43,8 +43,10 @@ def build_prompt(
     """Make the prompt of the next assistant message.
 
     Messages of one role in a row become one: a user who went on speaking said one thing. A conversation that
-    does not begin with the user loses its beginning, as chat templates demand. Old messages go first when
-    there are too many, by the profile's count or by tokens; the last user message and what follows it stay.
+    does not begin with the user loses its beginning, as chat templates demand. System messages go to the front,
+    except those behind an answer that are to be answered themselves: these are said by the user, since the model
+    would answer its own words otherwise. Old messages go first when there are too many, by the profile's count or
+    by tokens; the last user message and what follows it stay.
 
     Args:
         conversation: the messages before the current one.
@@ -63,6 +65,8 @@ def build_prompt(
         RealtimeError: `context_length_exceeded`, for a text so long that counting its tokens would hold up
             everybody, and for a conversation that does not fit and may not be forgotten.
     """
+    if user_text is None:
+        conversation = _with_last_words_said(conversation)
     system = [message.content for message in conversation if message.role == "system"]
     spoken = [_without_wording(message) for message in conversation if message.role != "system"]
     if user_text is not None:
@@ -109,6 +113,17 @@ def build_prompt(
         spoken, prompt = shorter, prompt_of(shorter)
         tokens = count_tokens(prompt.messages, prompt.tools)
     return prompt
+
+
+def _with_last_words_said(conversation: Sequence[ChatMessage]) -> Sequence[ChatMessage]:
+    """Let the user say the system messages at the end, if there is an answer right before them."""
+    count = 0
+    while count < len(conversation) and conversation[-count - 1].role == "system":
+        count += 1
+    before = conversation[: len(conversation) - count]
+    if not count or not before or before[-1].role != "assistant":
+        return conversation
+    return [*before, *(attrs.evolve(message, role="user") for message in conversation[-count:])]
 
 
 def _chars(prompt: ChatPrompt) -> int:
