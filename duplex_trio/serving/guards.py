@@ -55,13 +55,18 @@ class GuardedTCPServer(TCPServer):
         """Write one piece, or pass on what is not a piece.
 
         hypercorn shields the write, so that a peer which does not read holds its sender for ever. Here the
-        write may be cancelled; as a frame may then be cut in half, the connection ends with it.
+        write may be cancelled; as a frame may then be cut in half, the connection ends with it. It is tried
+        before anything else can run, so that only a peer that does not read pays for a cancellation.
         """
         if not isinstance(event, RawData):
             await super().protocol_send(event)
             return
         whole = False
-        async with self.send_lock:
+        try:
+            self.send_lock.acquire_nowait()
+        except trio.WouldBlock:
+            await self.send_lock.acquire()
+        try:
             try:
                 with trio.move_on_after(self.config.send_timeout_s):
                     await self.stream.send_all(event.data)
@@ -72,6 +77,8 @@ class GuardedTCPServer(TCPServer):
                 if not whole:
                     with trio.CancelScope(shield=True):
                         await trio.aclose_forcefully(self.stream)
+        finally:
+            self.send_lock.release()
         if not whole:
             await self.protocol.handle(Closed())
 

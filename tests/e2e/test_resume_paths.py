@@ -137,6 +137,24 @@ async def test_another_socket_takes_over(serve: Serve) -> None:
         await again.until("session.heartbeat_ack")
 
 
+async def test_a_socket_that_is_being_caught_up_is_taken_over(serve: Serve) -> None:
+    """It reads, so the write that the takeover gives up cuts nothing, and it is told as any other."""
+    async with serve() as server:
+        peer, known = await server.open()
+        for _ in range(200):
+            await peer.say(HEARTBEAT)
+        for _ in range(200):
+            await peer.until("session.heartbeat_ack")
+        await peer.socket.aclose()
+        first = await server.resume(known)
+        await first.until("session.heartbeat_ack")
+        second = await server.resume(known)
+        await first.until("session.replaced")
+        assert await first.closed() == (1000, "session_replaced")
+        for _ in range(200):
+            await second.until("session.heartbeat_ack")
+
+
 @pytest.mark.parametrize(
     ("other", "code"),
     [

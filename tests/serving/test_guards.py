@@ -125,6 +125,39 @@ async def test_a_protocol_error_is_answered_with_a_close_frame(
             await assert_alive(server, other)
 
 
+GIVEN_UP_AFTER = [*range(6)] * 10
+"""Turns of the loop. Which of two tasks a turn runs first is left to chance, hence more than once."""
+
+
+async def give_up_sends(scope: Any, receive: Any, send: Any) -> None:
+    """Cancel one send after another, each after some turns of the loop, and send on."""
+    assert (await receive())["type"] == "websocket.connect"
+    await send({"type": "websocket.accept"})
+    for turns in GIVEN_UP_AFTER:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cancel_after, turns, nursery.cancel_scope)
+            await send({"type": "websocket.send", "text": f"given up {turns}"})
+        await send({"type": "websocket.send", "text": f"kept {turns}"})
+
+
+async def cancel_after(turns: int, scope: trio.CancelScope) -> None:
+    for _ in range(turns):
+        await trio.lowlevel.checkpoint()
+    scope.cancel()
+
+
+async def test_a_send_that_is_cancelled_costs_a_peer_that_reads_nothing(serve_app: Any) -> None:
+    async with serve_app(give_up_sends) as server:
+        client = await server.upgrade()
+        with trio.fail_after(30):
+            for turns in GIVEN_UP_AFTER:
+                answer = await client.receive()
+                if answer is not None and answer.payload == f"given up {turns}".encode():
+                    answer = await client.receive()
+                assert answer is not None
+                assert answer.payload == f"kept {turns}".encode()
+
+
 async def test_a_fragmented_message_with_a_ping_inside_is_answered(serve_app: Any) -> None:
     async with serve_app(echo) as server:
         client = await server.upgrade()
