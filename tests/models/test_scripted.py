@@ -87,12 +87,15 @@ def test_silence_is_no_words() -> None:
     [(1, ["good ", "day ", "sir"]), (2, ["good day ", "sir"]), (9, ["good day sir"])],
 )
 def test_an_answer_is_written_some_words_a_step(words_per_step: int, deltas: list[str]) -> None:
-    """The pieces join to the answer; the last one has the totals."""
+    """The pieces join to the answer; each has the totals so far."""
     script = Script(replies={"hello there": "good day sir"}, words_per_step=words_per_step)
     values = run_units(ScriptedLlm(script), asked("hello there")).values("test")
     assert [delta.text for delta in values] == deltas
-    last = values[-1]
-    assert (last.finish_reason, last.prompt_tokens, last.completion_tokens) == ("stop", 2, 3)
+    assert [delta.finish_reason for delta in values] == [None] * (len(deltas) - 1) + ["stop"]
+    assert {delta.prompt_tokens for delta in values} == {2}
+    assert [delta.completion_tokens for delta in values] == [
+        min(3, words_per_step * step) for step in range(1, len(deltas) + 1)
+    ]
     assert script.asked[-1].prompt == asked("hello there")
 
 

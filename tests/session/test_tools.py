@@ -169,6 +169,10 @@ async def test_several_calls(autojump_clock: MockClock, parallel: bool, names: l
         assert len(done.response.output) == len(names)
         assert len({call.call_id for call in calls}) == len(names)
         assert not talker.heard.of(ResponseOutputAudioDelta)
+        usage = done.response.usage
+        assert usage is not None
+        assert usage.output_tokens >= len(PARIS.split())
+        assert usage.total_tokens == usage.input_tokens + usage.output_tokens > usage.output_tokens
 
 
 async def test_without_functions_the_text_is_just_text(autojump_clock: MockClock) -> None:
