@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from attrs import define, field
@@ -21,6 +22,7 @@ from duplex_trio.protocol.chat import (
 from duplex_trio.protocol.duplex import (
     ConversationItemInputAudioTranscriptionFailed,
     DuplexEvent,
+    ErrorDetail,
     ErrorEvent,
     FunctionCallItem,
     ResponseDone,
@@ -34,6 +36,7 @@ from duplex_trio.protocol.duplex import (
 
 ANSWER = "answer"
 """The id of the command that asks for the answer; those that put messages in front of it have the messages' paths."""
+_TOOL = re.compile(r"response\.(tools\[\d+\])\.parameters")
 
 
 @define
@@ -69,8 +72,7 @@ class ChatEventReader:
                     error.code or "engine_error", error.message or "the sound could not be heard"
                 )
             case ErrorEvent(error=error):
-                param = error.event_id if error.event_id not in (None, ANSWER) else None
-                yield of_session(error.code or "internal_error", error.message, param)
+                yield of_session(error.code or "internal_error", error.message, _param(error))
             case ResponseDone():
                 yield from self._finish(event)
 
@@ -87,6 +89,14 @@ class ChatEventReader:
                 reason = "length"
             metrics = event.duplex.stage_metrics if event.duplex is not None else None
             yield FinishPiece(reason, _usage(event), metrics or {})
+
+
+def _param(error: ErrorDetail) -> str | None:
+    """What was refused, as the request spells it: a message, or the parameters of a function."""
+    if error.event_id not in (None, ANSWER):
+        return error.event_id
+    tool = _TOOL.fullmatch(error.param or "")
+    return f"{tool[1]}.function.parameters" if tool is not None else None
 
 
 def _usage(event: ResponseDone) -> ChatUsage:

@@ -201,6 +201,18 @@ async def test_a_function_is_called(autojump_clock: MockClock) -> None:
         assert pieces[-1].reason == "tool_calls"
 
 
+async def test_a_refused_function_is_named(autojump_clock: MockClock) -> None:
+    """Where its parameters are no JSON schema, by the place that the client wrote them at."""
+    tools = [
+        {"type": "function", "function": {"name": name, "parameters": {"type": kind}}}
+        for name, kind in (("look", "object"), ("listen", "nonsense"))
+    ]
+    async with chatting() as omni:
+        error = await refused(omni, request("look", tools=tools))
+        assert (error.status, error.code) == (400, "invalid_value")
+        assert error.param == "tools[1].function.parameters"
+
+
 async def test_a_refused_picture_names_its_message(autojump_clock: MockClock) -> None:
     image = {"type": "image_url", "image_url": {"url": "https://example.org/cat.png"}}
     async with chatting(pipeline=TurnsPipeline()) as omni:
