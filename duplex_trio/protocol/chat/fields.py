@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from duplex_trio.protocol.chat.errors import invalid, missing
+from duplex_trio.protocol.chat.errors import ChatError, invalid, missing
 from duplex_trio.protocol.realtime.errors import RealtimeError
 from duplex_trio.protocol.realtime.readers import read_integer, read_number, read_object
 
@@ -54,6 +54,18 @@ def object_at(value: Any, at: str) -> Mapping[str, Any]:
     """
     found: Mapping[str, Any] = checked(value, read_object, at)
     return found
+
+
+def only(source: Mapping[str, Any], at: str, *known: str) -> None:
+    """Refuse what an object says beside its known fields; null says nothing.
+
+    Raises:
+        ChatError: `unknown_parameter`.
+    """
+    for name, value in source.items():
+        if name not in known and value is not None:
+            path = join(at, name[:64])
+            raise ChatError(400, "unknown_parameter", f"there is no parameter {path!r}", param=path)
 
 
 def one_of(*allowed: str) -> Reader:

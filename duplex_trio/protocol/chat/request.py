@@ -20,6 +20,7 @@ from duplex_trio.protocol.chat.fields import (
     number_in,
     object_at,
     one_of,
+    only,
     take,
 )
 from duplex_trio.protocol.chat.messages import ChatItem, read_messages
@@ -202,6 +203,7 @@ def _read_modalities(value: Any) -> list[str]:
 
 def _audio(value: Any) -> ChatAudio:
     source = object_at(value, "audio")
+    only(source, "audio", "voice", "format")
     voice = source.get("voice")
     if isinstance(voice, Mapping):
         voice = take(voice, "id", read_name, "audio.voice", required=True)
@@ -231,6 +233,7 @@ def _json_schema(source: Mapping[str, Any], modalities: tuple[Modality, ...]) ->
     if value is None:
         return None
     wanted = object_at(value, "response_format")
+    only(wanted, "response_format", "type", "json_schema")
     kind = take(
         wanted, "type", one_of("text", "json_object", "json_schema"), "response_format", required=True
     )
@@ -242,6 +245,7 @@ def _json_schema(source: Mapping[str, Any], modalities: tuple[Modality, ...]) ->
         return {"type": "object"}
     at = "response_format.json_schema"
     described = object_at(wanted.get("json_schema"), at)
+    only(described, at, "name", "description", "schema", "strict")
     schema: Mapping[str, Any] | None = take(described, "schema", read_object, at)
     return schema if schema is not None else {"type": "object"}
 
@@ -253,5 +257,6 @@ def _include_usage(source: Mapping[str, Any], stream: bool) -> bool:
     if not stream:
         raise invalid("stream_options", "it is for requests with stream: true only")
     options = object_at(value, "stream_options")
+    only(options, "stream_options", "include_usage", "include_obfuscation")
     take(options, "include_obfuscation", read_boolean, "stream_options")
     return take(options, "include_usage", read_boolean, "stream_options") or False
