@@ -48,6 +48,9 @@ class SessionEnd:
     expired: bool = False
 
 
+SLOW_READER = SessionEnd("slow_reader", code=1008)
+
+
 def _ignore(_: object) -> None:
     """Until the session is wired, nobody is told."""
 
@@ -169,7 +172,7 @@ class SessionCore:
             for event in events:
                 self.egress.put(event)
         except EgressOverflowError as error:
-            self.finish(SessionEnd("slow_reader", code=1008), why=str(error))
+            self.finish(SLOW_READER, why=str(error))
 
     def count_client_event(self, event_id: str | None) -> None:
         """A message of the client has arrived that counts, whatever becomes of it."""

@@ -27,7 +27,7 @@ from duplex_trio.protocol.duplex import (
     SessionResyncRequired,
 )
 from duplex_trio.session.attachment import Attachment, ResumableAttachment
-from duplex_trio.session.link import Link, Message
+from duplex_trio.session.link import GONE, Link, Message
 from duplex_trio.session.state.journal import EventJournal, EventNumbers
 from duplex_trio.session.state.response import NewId
 
@@ -47,7 +47,7 @@ class Delivery:
             for a client that is shown no numbers.
         limits: how long a write may take.
         new_id: makes ids of events.
-        on_lost: told when the client stopped reading or went away.
+        on_lost: told that the client went away or, if true, stopped reading.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Delivery:
         numbers: EventNumbers | None,
         limits: SessionLimits,
         new_id: NewId,
-        on_lost: Callable[[], None],
+        on_lost: Callable[[bool], None],
     ) -> None:
         self.numbers = numbers
         self._session_id = session_id
@@ -175,7 +175,7 @@ class Delivery:
         log.info("session.client_lost", session_id=self._session_id, why=why)
         if self.journal is not None:
             self._part(link, None, 1008, "slow_reader")
-        self._on_lost()
+        self._on_lost(why != GONE)
 
     def _part(self, link: Link, event: DuplexEvent | None, code: int, reason: str) -> None:
         link.stop()

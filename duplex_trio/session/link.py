@@ -16,6 +16,8 @@ from duplex_trio.session.attachment import Attachment, ResumableAttachment
 
 log = structlog.get_logger("duplex_trio.session")
 
+GONE = "the client is gone"
+
 Message = DuplexEvent | bytes
 """What leaves for a client: an event, or the text of one that has a number."""
 
@@ -73,7 +75,7 @@ class Link:
                     await self.attachment.send(message)
                 return None
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            return "the client is gone"
+            return GONE
         finally:
             self._writing = None
             self._written.unpark_all()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from duplex_trio.protocol.duplex import RealtimeError, SessionResumed
 from duplex_trio.session.attachment import ResumableAttachment
 from duplex_trio.session.control import SessionControl
-from duplex_trio.session.core import SessionCore, SessionEnd
+from duplex_trio.session.core import SLOW_READER, SessionCore, SessionEnd
 from duplex_trio.session.update import session_object
 
 
@@ -47,16 +47,14 @@ class Presence:
         core.attendance_changed()
         core.log.info("session.detached", grace_s=lease.disconnect_grace_s)
 
+    def lost(self, slow: bool) -> None:
+        """A write found that the client is gone or, if slow, does not read; then it may still learn why."""
+        self._leave(SLOW_READER if slow else SessionEnd("disconnect"))
+
     def disconnected(self, generation: int | None = None) -> None:
         """The consumer of a generation is gone; a session that cannot be resumed ends with it."""
-        core = self._core
-        if core.closing or generation not in (None, self.generation):
-            return
-        if self.resumable:
-            self.detach()
-        else:
-            core.delivery.detach()
-            self._control.end(SessionEnd("disconnect"))
+        if generation in (None, self.generation):
+            self._leave(SessionEnd("disconnect"))
 
     def resume(
         self,
@@ -122,6 +120,16 @@ class Presence:
                 "no event of this session has a sequence number",
                 param="server_event_seq",
             )
+
+    def _leave(self, end: SessionEnd) -> None:
+        core = self._core
+        if core.closing:
+            return
+        if self.resumable:
+            self.detach()
+        else:
+            core.delivery.detach()
+            self._control.end(end)
 
     def _check_resumable(self) -> None:
         if self._core.closing:

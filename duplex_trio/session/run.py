@@ -94,7 +94,7 @@ class DuplexSessionRunner:
             numbers=_numbers(state, attachment, self._grant, limits),
             limits=limits,
             new_id=state.new_id,
-            on_lost=self.presence.disconnected,
+            on_lost=self.presence.lost,
         )
         self.core.egress = Egress(
             self.core.delivery.deliver,

@@ -387,7 +387,8 @@ async def test_send_timeout_s(autojump_clock: MockClock) -> None:
         talker.heard.stalled = True
         talker.send(Heartbeat())
         sent_s = trio.current_time()
-        assert (await talker.handle.wait_closed()).reason == "disconnect"
+        end = await talker.handle.wait_closed()
+        assert (end.reason, end.code) == ("slow_reader", 1008)
         assert trio.current_time() - sent_s == pytest.approx(1.0, abs=0.1)
         await finish(omni, talker)
 
