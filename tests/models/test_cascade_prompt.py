@@ -82,10 +82,34 @@ def test_a_conversation_begins_with_the_user() -> None:
     assert prompt(said(("assistant", "welcome"), ("user", "a"))) == [("user", "a")]
 
 
-@pytest.mark.parametrize("history", [[], [("assistant", "welcome")], [("system", "be kind")]])
+@pytest.mark.parametrize("history", [[], [("system", "be kind")]])
 def test_without_a_user_there_is_a_greeting(history: list[tuple[Role, str]]) -> None:
     """Something must be answered, so the user is taken to have said hello."""
     assert prompt(said(*history))[-1] == ("user", "Hello.")
+
+
+def test_what_was_said_and_called_without_a_user_is_told() -> None:
+    """The model answers what stands there, behind a greeting that makes it a conversation for every template."""
+    assert prompt(said(("assistant", "welcome"))) == [("user", "Hello."), ("assistant", "welcome")]
+    call = ChatCall(call_id="c", name="look", arguments="{}")
+    called = [ChatMessage(role="assistant", content="", calls=(call,)), *said(("tool", "21 degrees"))]
+    assert prompt(called) == [
+        ("user", "Hello."),
+        ("assistant", '<tool_call>{"name": "look", "arguments": {}}</tool_call>'),
+        ("user", "<tool_response>21 degrees</tool_response>"),
+    ]
+    knowing = ChatProfile(default_instructions=None, knows_calls=True, system_role=False)
+    assert [role for role, _ in prompt(called, profile=knowing)] == ["user", "assistant", "tool"]
+    assert prompt(called, profile=knowing, instructions="be kind")[0] == ("user", "be kind\n\nHello.")
+
+
+def test_many_calls_do_not_push_out_what_was_asked() -> None:
+    """The profile's count of messages is for what came before the last question."""
+    call = ChatCall(call_id="c", name="look", arguments="{}")
+    calls = [ChatMessage(role="assistant", content="", calls=(call,)), *said(("tool", "21 degrees"))] * 3
+    profile = ChatProfile(default_instructions=None, history_messages_max=2)
+    told = prompt([*said(("user", "a"), ("assistant", "b"), ("user", "c")), *calls], profile=profile)
+    assert (told[0], len(told)) == (("user", "c"), 7)
 
 
 def test_instructions_are_a_system_message() -> None:
@@ -224,7 +248,8 @@ def test_any_conversation_makes_a_prompt_that_templates_take(
     assert roles[0] == "user"
     assert all(earlier != later for earlier, later in pairwise(roles))
     assert set(roles) <= {"user", "assistant"}
-    assert len(roles) <= history_max + 1
+    behind_user = next((n for n, message in enumerate(reversed(history), 1) if message.role == "user"), 13)
+    assert len(roles) <= max(history_max, 0 if user_text else behind_user) + 1
     if user_text is not None:
         assert built[-1][0] == "user"
         assert built[-1][1].endswith("now")

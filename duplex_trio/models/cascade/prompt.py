@@ -23,6 +23,8 @@ COUNTED_CHARS_MIN = 4096
 """A text of so many characters is counted in any case: that takes a millisecond."""
 
 
+OPENING = ChatMessage(role="user", content="Hello.")
+"""What a conversation begins with in which the user has said nothing: chat templates demand a user message first."""
 KEEPS_WHAT_FITS = Truncation()
 """As much of the conversation as the model reads."""
 
@@ -43,7 +45,8 @@ def build_prompt(
     """Make the prompt of the next assistant message.
 
     Messages of one role in a row become one: a user who went on speaking said one thing. A conversation that
-    does not begin with the user loses its beginning, as chat templates demand. System messages go to the front,
+    does not begin with the user loses its beginning, as chat templates demand; one without any user message keeps
+    everything, behind a greeting. System messages go to the front,
     except those behind an answer that are to be answered themselves: these are said by the user, since the model
     would answer its own words otherwise. Old messages go first when there are too many, by the profile's count or
     by tokens; the last user message and what follows it stay.
@@ -73,10 +76,8 @@ def build_prompt(
         spoken.append(ChatMessage(role="user", content=user_text))
     spoken = _merged(spoken)
     if truncation.forgets:
-        spoken = spoken[-(profile.history_messages_max + 1) :]
-    spoken = _from_user(spoken)
-    if not spoken:
-        spoken = [ChatMessage(role="user", content="Hello.")]
+        spoken = _last_of(spoken, profile.history_messages_max + 1)
+    spoken = _from_user(spoken) or [OPENING, *spoken]
     about_tools = (
         "" if not tools else demand(tool_choice) if profile.knows_calls else instruction(tools, tool_choice)
     )
@@ -179,6 +180,14 @@ def _merged(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
 def _from_last_user(messages: list[ChatMessage]) -> list[ChatMessage]:
     last = max((index for index, message in enumerate(messages) if message.role == "user"), default=0)
     return messages[last:]
+
+
+def _last_of(messages: list[ChatMessage], count: int) -> list[ChatMessage]:
+    """The last `count` messages; more if it takes more for the last user message."""
+    latest = _from_last_user(messages)
+    return (
+        messages[-max(count, len(latest)) :] if latest[:1] and latest[0].role == "user" else messages[-count:]
+    )
 
 
 def _from_user(messages: list[ChatMessage]) -> list[ChatMessage]:
