@@ -137,13 +137,15 @@ class GenerationParams:
 class TextDelta:
     """Output of a language-model stage: the text generated since the last one (may be empty on the last).
 
-    On the last delta `finish_reason` is `stop`, `length` or `abort`; the token counts are totals of the
+    On the last delta `finish_reason` is `stop`, `length` or `abort`, and `stopped_by_text` says whether it was
+    one of the request's stop strings that ended it, and not the model; the token counts are totals of the
     request. Those of a resumable request are totals of its segment: `prompt_tokens` is all that the segment
     builds on, `cached_tokens` how many of these were not computed again.
     """
 
     text: str
     finish_reason: str | None = None
+    stopped_by_text: bool = False
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0

@@ -64,6 +64,7 @@ class _Generation:
     submitted_s: float = 0.0
     text: str = ""
     finish_reason: str | None = None
+    stopped_by_text: bool = False
     dropped_token_id: int | None = None
     prompt_tokens: int = 0
     held_tokens: int = 0
@@ -270,6 +271,7 @@ class VllmWorker(StageWorker):
         generation.text += answer.text
         if output.finished:
             generation.finish_reason = FINISH_REASONS.get(answer.finish_reason, answer.finish_reason)
+            generation.stopped_by_text = isinstance(answer.stop_reason, str)  # else a token's id, or nothing
             if generation.finish_reason != "error":
                 self._end_segment(generation)
 
@@ -291,7 +293,7 @@ class VllmWorker(StageWorker):
         if finished:
             self.abort([request_id])  # the engine may hold what is complete
         elif generation.finish_reason is not None:
-            generation.finish_reason = None
+            generation.finish_reason, generation.stopped_by_text = None, False
             generation.prompt_tokens = generation.cached_tokens = generation.completion_tokens = 0
         context.emit(StageOutput(request_id=request_id, data=delta, finished=finished, metrics=metrics))
 
@@ -299,6 +301,7 @@ class VllmWorker(StageWorker):
         over = generation.segments.over
         counts: dict[str, Any] = {
             "text": generation.text,
+            "stopped_by_text": generation.stopped_by_text,
             "prompt_tokens": generation.prompt_tokens,
             "cached_tokens": generation.cached_tokens,
             "completion_tokens": generation.completion_tokens,

@@ -17,7 +17,7 @@ from duplex_trio.entrypoints.duplex_chat import DuplexChatCompletionsAdapter
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni
 from duplex_trio.models.scripted.native import NativePipeline
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
-from duplex_trio.models.scripted.script import Script
+from duplex_trio.models.scripted.script import Script, tool_call
 from duplex_trio.models.scripted.turns import TurnsPipeline
 from duplex_trio.models.scripted.workers import tone
 from duplex_trio.plugin.capabilities import DuplexCapabilities
@@ -199,6 +199,24 @@ async def test_a_function_is_called(autojump_clock: MockClock) -> None:
         assert "".join(call.arguments for call in calls) == "{}"
         assert isinstance(pieces[-1], FinishPiece)
         assert pieces[-1].reason == "tool_calls"
+
+
+@pytest.mark.parametrize("speech", [{}, {"modalities": ["text", "audio"]}])
+async def test_a_stop_within_a_call_ends_the_answer(
+    autojump_clock: MockClock, speech: dict[str, Any]
+) -> None:
+    """There is no call, and the model is not asked to write again what it was not let write."""
+    tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+    script = Script(otherwise=lambda _: f"So. {tool_call('look', at='a b c d e')}")
+    async with chatting(script) as omni:
+        pieces = await ask(omni, request("look", tools=[tool], stop=[" d "], **speech))
+        assert words(pieces).strip() == "So."
+        assert not any(isinstance(piece, CallPiece) for piece in pieces)
+        assert isinstance(pieces[-1], FinishPiece)
+        assert pieces[-1].reason == "stop"
+        assert len(script.asked) == 1
+        pieces = await ask(omni, request("look", tools=[tool], stop=["never"], **speech))
+        assert any(isinstance(piece, CallPiece) for piece in pieces)
 
 
 async def test_a_refused_function_is_named(autojump_clock: MockClock) -> None:

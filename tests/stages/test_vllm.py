@@ -271,7 +271,9 @@ async def test_a_stop_string_ends_the_answer_and_is_not_part_of_it(llm: ThreadSt
     choice = {"structured_outputs": {"choice": ["alpha beta gamma delta"]}}
     text, last = await generate(llm, "Say it.", stop=["gamma"], extra=choice)
     assert text == "alpha beta "
-    assert last.finish_reason == "stop"
+    assert (last.finish_reason, last.stopped_by_text) == ("stop", True)
+    _, last = await generate(llm, "Say it.", stop=["omega"], extra=choice)
+    assert (last.finish_reason, last.stopped_by_text) == ("stop", False)
 
 
 async def test_characters_are_never_cut(llm: ThreadStage) -> None:

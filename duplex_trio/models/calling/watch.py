@@ -62,14 +62,19 @@ class CallWatch:
         """Take more of the answer; returns what is said of it and called in it, in order."""
         return self._take(self._parser.feed(text))
 
-    def flush(self, *, cut: bool) -> list[str | CallResult]:
+    def flush(self, *, cut: bool, stopped: bool = False) -> list[str | CallResult]:
         """The answer has ended.
 
         Args:
             cut: there was no room for more. A call that breaks off is then no fault, and is told as far as it
             came.
+            stopped: the caller's stop string ended it. A call that breaks off is then no fault, and nothing is told
+            of it.
         """
-        told = self._take(self._parser.flush(), cut=cut)
+        pieces = self._parser.flush()
+        if stopped:
+            pieces = [piece for piece in pieces if not isinstance(piece, CallBroken)]
+        told = self._take(pieces, cut=cut)
         self.over = True
         return told
 

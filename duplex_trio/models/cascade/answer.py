@@ -140,7 +140,7 @@ class Answer:
             return [delta.text] if delta.text else []
         told = self.watch.feed(delta.text)
         if delta.finish_reason is not None:
-            told += self.watch.flush(cut=delta.finish_reason == "length")
+            told += self.watch.flush(cut=delta.finish_reason == "length", stopped=delta.stopped_by_text)
         return told
 
     def _speak(self, told: Sequence[str | CallResult]) -> Spoken:

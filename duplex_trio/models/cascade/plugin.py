@@ -252,7 +252,8 @@ class CascadePlugin(DuplexModelPlugin):
         turn, guide = state.turn, state.guide
         if not turn.tools:
             return None
-        exact = guide is not None and guide.exact
+        # A stop string may end the answer within a call, which then was none: it is told when it is whole.
+        exact = guide is not None and guide.exact and not turn.sampling.stop
         return CallWatch(turn.tools, parallel=turn.parallel_tool_calls, exact=exact)
 
     def _to_language_model(self, state: CascadeRequest, prompt: ChatPrompt) -> StageForward:

@@ -101,6 +101,7 @@ class ScriptedLlm(StageWorker):
         self._params: dict[str, GenerationParams] = {}
         self._waiting: dict[str, list[str]] = {}
         self._tokens: dict[str, tuple[int, int, str]] = {}
+        self._stopped: set[str] = set()
 
     def load(self) -> None:
         """Nothing to load."""
@@ -125,12 +126,16 @@ class ScriptedLlm(StageWorker):
                 )
             )
             return
-        words = _before_stop(self._script.answer(asked), params.stop).split()
+        answer = self._script.answer(asked)
+        kept = _before_stop(answer, params.stop)
+        words = kept.split()
         limit = params.max_tokens
         reason = "stop" if limit is None or len(words) <= limit else "length"
         self._waiting[request_id] = words[:limit]
         prompt_tokens = sum(len(message.content.split()) for message in unit.messages)
         self._tokens[request_id] = (prompt_tokens, len(words[:limit]), reason)
+        if reason == "stop" and kept != answer:
+            self._stopped.add(request_id)
 
     def abort(self, request_ids: Sequence[str]) -> None:
         """Forget requests."""
@@ -146,6 +151,7 @@ class ScriptedLlm(StageWorker):
             delta = TextDelta(
                 text=" ".join(piece) + (" " if rest else ""),
                 finish_reason=None if rest else reason,
+                stopped_by_text=not rest and request_id in self._stopped,
                 prompt_tokens=prompt_tokens,
                 completion_tokens=completion_tokens - len(rest),
             )
@@ -159,6 +165,7 @@ class ScriptedLlm(StageWorker):
     def _forget(self, request_id: str) -> None:
         for table in (self._params, self._waiting, self._tokens):
             table.pop(request_id, None)
+        self._stopped.discard(request_id)
 
 
 class ScriptedTts(SerialWorker):

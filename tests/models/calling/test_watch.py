@@ -16,13 +16,13 @@ HANG_UP = '<tool_call>{"name":"hang_up","arguments":{}}</tool_call>'
 
 
 def watched(
-    *texts: str, parallel: bool = True, exact: bool = False, cut: bool = False
+    *texts: str, parallel: bool = True, exact: bool = False, cut: bool = False, stopped: bool = False
 ) -> tuple[CallWatch, list[str | CallResult]]:
     watch = CallWatch(TOOLS, parallel=parallel, exact=exact)
     told: list[str | CallResult] = []
     for text in texts:
         told += watch.feed(text)
-    return watch, told + watch.flush(cut=cut)
+    return watch, told + watch.flush(cut=cut, stopped=stopped)
 
 
 def begun(name: str, *pieces: str) -> list[str | CallResult]:
@@ -113,6 +113,12 @@ def test_what_breaks_off_for_want_of_room_is_an_incomplete_call(exact: bool) -> 
     texts: Sequence[str] = ('<tool_call>{"name":"look_up",', '"arguments":{"ci')
     watch, told = watched(*texts, exact=exact, cut=True)
     assert (told, watch.fault) == (begun("look_up", '{"ci'), None)
+
+
+def test_what_a_stop_string_breaks_off_is_nothing() -> None:
+    """Who set it wanted the answer to end there: the model is not to blame, and there is no call."""
+    watch, told = watched('So. <tool_call>{"name":"look_up","arguments":{"ci', stopped=True)
+    assert (told, watch.fault, watch.over) == (["So. "], None, True)
 
 
 def test_what_breaks_off_before_its_name_is_nothing() -> None:
