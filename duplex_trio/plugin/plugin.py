@@ -91,6 +91,18 @@ class DuplexModelPlugin(ABC):
         """
         return
 
+    def check_tools(self, tools: Sequence[Mapping[str, Any]], param: str) -> None:
+        """Try whether the model can be told of functions, at the command that declares them.
+
+        Args:
+            tools: the functions of a session or of one response, as the client wrote them.
+            param: where they stand: `session.tools` or `response.tools`.
+
+        Raises:
+            RealtimeError: the command is refused; its `param` says where below `param`.
+        """
+        return
+
     def runtime_config_for_function_output(
         self,
         config: DuplexSessionConfig,

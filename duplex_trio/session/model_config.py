@@ -6,7 +6,7 @@ configuration of them and tries the whole. A refusal changes nothing; what a hoo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,7 +14,7 @@ import structlog
 
 from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.plugin.resumable import ResumableModelPlugin
-from duplex_trio.protocol.duplex import FunctionCallOutputItem, RealtimeError
+from duplex_trio.protocol.duplex import FunctionCallOutputItem, RealtimeError, ResponseCreateOptions
 from duplex_trio.protocol.duplex.session import DuplexSessionConfig, ServerVad
 
 log = structlog.get_logger("duplex_trio.session")
@@ -29,25 +29,31 @@ async def opened_runtime_config(
         RealtimeError: `invalid_duplex_runtime_config` (the model is to speak, or not to speak, by itself and
             does the other; a ValueError of the plugin counts as that), `ref_audio_required`,
             `unsupported_turn_detection` (the session is to prompt a silent user and the model owns its
-            turns), another code of the plugin's, or `internal_error` when a hook broke.
+            turns), `invalid_value` (functions that are wrong), another code of the plugin's, or
+            `internal_error` when a hook broke.
     """
     with _refusals():
         _check(plugin, config)
+        _check_tools(plugin, config)
         runtime_config = await plugin.prepare_runtime_config(config, model_name)
         plugin.check_session(config, runtime_config)
         return runtime_config
 
 
 def updated_runtime_config(
-    plugin: DuplexModelPlugin, config: DuplexSessionConfig, current: Mapping[str, Any]
+    plugin: DuplexModelPlugin,
+    config: DuplexSessionConfig,
+    current: Mapping[str, Any],
+    before: DuplexSessionConfig,
 ) -> Mapping[str, Any]:
-    """The model's configuration of a session that changes; `current` is what it was.
+    """The model's configuration of a session that changes; `current` is what it was, of the session `before`.
 
     Raises:
         RealtimeError: as `opened_runtime_config`.
     """
     with _refusals():
         _check(plugin, config)
+        _check_tools(plugin, config, before)
         runtime_config = plugin.runtime_config_for_update(config, current)
         plugin.check_session(config, runtime_config)
         return runtime_config
@@ -95,6 +101,57 @@ def check_ref_audio(
     if plugin.requires_ref_audio and "audio" in modalities and not config.ref_audio:
         raise RealtimeError(
             "ref_audio_required", "the model speaks with the voice of a reference recording only", param=param
+        )
+
+
+def _check_tools(
+    plugin: DuplexModelPlugin, config: DuplexSessionConfig, before: DuplexSessionConfig | None = None
+) -> None:
+    """Refuse functions of a session that the model cannot be told of, and the choice of one that is not there.
+
+    What did not change since `before` is not tried again: schemas may be long.
+
+    Raises:
+        RealtimeError: `invalid_value` or the plugin's own code, naming the place.
+    """
+    if before is None or config.tools != before.tools:
+        plugin.check_tools(config.tools, "session.tools")
+    chosen = before is None or config.tool_choice != before.tool_choice
+    _require_chosen(
+        config.tool_choice, config.tools, "session.tool_choice.name" if chosen else "session.tools"
+    )
+
+
+def check_own_tools(
+    plugin: DuplexModelPlugin, config: DuplexSessionConfig, options: ResponseCreateOptions
+) -> None:
+    """As for a session, for the functions of one response.
+
+    Raises:
+        RealtimeError: `invalid_value` or the plugin's own code, naming the place.
+    """
+    tools, choice = options.tools, options.tool_choice
+    if tools is not None:
+        with _refusals():
+            plugin.check_tools(tools, "response.tools")
+    _require_chosen(
+        config.tool_choice if choice is None else choice,
+        config.tools if tools is None else tools,
+        "response.tools" if choice is None else "response.tool_choice.name",
+    )
+
+
+def _require_chosen(choice: str | Mapping[str, Any], tools: Sequence[Mapping[str, Any]], param: str) -> None:
+    """Refuse the choice of a function that is none of the tools.
+
+    Raises:
+        RealtimeError: `invalid_value`, naming `param`.
+    """
+    if isinstance(choice, Mapping) and all(tool["name"] != choice["name"] for tool in tools):
+        raise RealtimeError(
+            "invalid_value",
+            f"the function {choice['name'][:64]!r} must be called, and is none of the tools",
+            param=param,
         )
 
 

@@ -22,7 +22,7 @@ from duplex_trio.protocol.duplex.session import (
     render_session,
 )
 from duplex_trio.session.core import SessionCore
-from duplex_trio.session.model_config import check_ref_audio, updated_runtime_config
+from duplex_trio.session.model_config import check_own_tools, check_ref_audio, updated_runtime_config
 from duplex_trio.session.state.engine_session import DuplexEngineSession
 from duplex_trio.session.state.items import seed_user_text
 from duplex_trio.session.state.response_start import output_format_of
@@ -74,7 +74,7 @@ class SessionUpdater:
         before = state.config
         config = apply_patch(before, command.patch, dialect=state.dialect, locked=self._locks())
         self.check_voice(config.voice, "session.audio.output.voice")
-        runtime_config = updated_runtime_config(self._core.plugin, config, state.runtime_config)
+        runtime_config = updated_runtime_config(self._core.plugin, config, state.runtime_config, before)
         seeded: list[DuplexEvent] = []
         if config.initial_user_text != before.initial_user_text:
             seeded = seed_user_text(state, config.initial_user_text)
@@ -107,6 +107,7 @@ class SessionUpdater:
             raise RealtimeError(
                 "unsupported_native_response_options", "the model takes no tools", param="response.tools"
             )
+        check_own_tools(core.plugin, core.state.config, options)
         output_format_of(core.state.config, options, core.state.dialect)
 
     def check_voice(self, voice: str | None, param: str) -> None:

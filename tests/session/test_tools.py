@@ -32,6 +32,7 @@ from duplex_trio.protocol.duplex import (
     ResponseOutputAudioTranscriptDelta,
     ResponseOutputItemDone,
     ResponseOutputTextDelta,
+    SessionUpdated,
     UpdateSession,
 )
 from duplex_trio.testing import Talker, conversation
@@ -304,37 +305,90 @@ async def test_a_call_may_be_answered_later(autojump_clock: MockClock) -> None:
     ]
 
 
-BROKEN = {"type": "function", "name": "broken", "parameters": {"type": "objekt"}}
+def nested(depth: int) -> dict[str, object]:
+    schema: dict[str, object] = {"type": "string"}
+    for _ in range(depth):
+        schema = {"type": "array", "items": schema}
+    return schema
 
 
-async def test_parameters_that_are_no_schema_are_refused(autojump_clock: MockClock) -> None:
-    """Of a session when they are declared, of one response as it begins; neither breaks anything."""
+DEEP = nested(300)
+NO_SCHEMAS = [
+    {"type": "objekt"},
+    {"type": "object", "properties": {"a": {"enum": ["x" * 1000] * 70}}},
+    DEEP,
+]
+FLY = {"type": "function", "name": "fly"}
+HI = MessageItem(role="user", content=(InputTextPart("hi"),))
+
+
+async def refused(
+    talker: Talker, command: UpdateSession | CreateResponse, number: int
+) -> tuple[str, str | None, str | None]:
+    """What is said of a command: one error, and nothing more until the update behind it is confirmed."""
+    before = len(talker.heard.types)
+    talker.send(command)
+    error = (await talker.heard.nth(ErrorEvent, number)).error
+    updates = len(talker.heard.of(SessionUpdated))
+    talker.send(UpdateSession(patch={}))
+    await talker.heard.nth(SessionUpdated, updates + 1)
+    assert talker.heard.types[before:] == ["error", "session.updated"]
+    return error.code, error.param, error.event_id
+
+
+@pytest.mark.parametrize("parameters", NO_SCHEMAS, ids=["none", "long", "deep"])
+async def test_parameters_that_are_no_schema_are_refused(
+    autojump_clock: MockClock, parameters: dict[str, object]
+) -> None:
+    """The command that declares them is, of a session and of one response; neither begins or breaks anything."""
+    broken = {"type": "function", "name": "broken", "parameters": parameters}
     async with conversation(script(), patch={"tools": [WEATHER]}) as talker:
-        talker.send(UpdateSession(patch={"tools": [WEATHER, BROKEN]}, event_id="e1"))
-        error = (await talker.heard.nth(ErrorEvent, 1)).error
-        assert (error.code, error.param, error.event_id) == (
-            "invalid_value",
-            "session.tools[1].parameters",
-            "e1",
-        )
-        item = MessageItem(role="user", content=(InputTextPart("hi"),))
-        options = ResponseCreateOptions(tools=(BROKEN,), conversation="none", input=(item,))
-        talker.send(CreateResponse(options=options))
-        assert (await talker.heard.nth(ResponseDone, 1)).response.status == "failed"
-        error = (await talker.heard.nth(ErrorEvent, 2)).error
-        assert (error.code, error.param) == ("invalid_value", "response.tools[0].parameters")
+        update = UpdateSession(patch={"tools": [WEATHER, broken]}, event_id="e1")
+        # The configuration of a session has no room for very deep values, whatever they mean.
+        at = "session.tools[1]" if parameters == DEEP else "session.tools[1].parameters"
+        assert await refused(talker, update, 1) == ("invalid_value", at, "e1")
+        options = ResponseCreateOptions(tools=(broken,), conversation="none", input=(HI,))
+        asked = await refused(talker, CreateResponse(options=options, event_id="e2"), 2)
+        assert asked == ("invalid_value", "response.tools[0].parameters", "e2")
         talker.write("weather")
-        (call,) = (await talker.heard.nth(ResponseDone, 2)).response.output
+        (call,) = (await talker.heard.nth(ResponseDone, 1)).response.output
         assert isinstance(call, FunctionCallItem)
 
 
-async def test_a_function_that_must_be_called_must_be_there(autojump_clock: MockClock) -> None:
-    """The response fails and names the field; without the choice the next one is given."""
-    choice = {"type": "function", "name": "fly"}
-    async with conversation(script(), patch={"tools": [WEATHER], "tool_choice": choice}) as talker:
-        talker.write("hello")
-        assert (await talker.heard.nth(ResponseDone, 1)).response.status == "failed"
-        error = (await talker.heard.nth(ErrorEvent, 1)).error
-        assert (error.code, error.param) == ("invalid_value", "tool_choice.name")
-        talker.send(CreateResponse(options=ResponseCreateOptions(tool_choice="auto")))
-        assert (await talker.heard.nth(ResponseDone, 2)).response.status == "completed"
+@pytest.mark.parametrize(
+    ("patch", "param"),
+    [
+        ({"tool_choice": FLY}, "session.tool_choice.name"),
+        ({"tools": [WEATHER], "tool_choice": FLY}, "session.tool_choice.name"),
+        ({"tools": [HANG_UP]}, "session.tools"),
+        ({"tools": None}, "session.tools"),
+    ],
+)
+async def test_a_session_cannot_choose_a_function_that_is_not_there(
+    autojump_clock: MockClock, patch: dict[str, object], param: str
+) -> None:
+    """Nor lose the one that it has chosen; what is named is what the update says."""
+    chosen = {"type": "function", "name": "get_weather"}
+    async with conversation(script(), patch={"tools": [WEATHER], "tool_choice": chosen}) as talker:
+        update = UpdateSession(patch=patch, event_id="e1")
+        assert await refused(talker, update, 1) == ("invalid_value", param, "e1")
+
+
+@pytest.mark.parametrize(
+    ("options", "param"),
+    [
+        (ResponseCreateOptions(tool_choice=FLY, input=(HI,)), "response.tool_choice.name"),
+        (ResponseCreateOptions(tool_choice=FLY, tools=(), input=(HI,)), "response.tool_choice.name"),
+        (ResponseCreateOptions(tools=(HANG_UP,), input=(HI,)), "response.tools"),
+    ],
+)
+async def test_a_function_that_must_be_called_must_be_there(
+    autojump_clock: MockClock, options: ResponseCreateOptions, param: str
+) -> None:
+    """Else no response begins; without the choice the next one is given."""
+    chosen = {"type": "function", "name": "get_weather"}
+    async with conversation(script(), patch={"tools": [WEATHER], "tool_choice": chosen}) as talker:
+        asked = await refused(talker, CreateResponse(options=options, event_id="e1"), 1)
+        assert asked == ("invalid_value", param, "e1")
+        talker.send(CreateResponse(options=ResponseCreateOptions(tool_choice="none", input=(HI,))))
+        assert (await talker.heard.nth(ResponseDone, 1)).response.status == "completed"

@@ -14,9 +14,6 @@ from duplex_trio.models.cascade.profiles import ChatProfile
 from duplex_trio.plugin.requests import TurnInput
 from duplex_trio.protocol.duplex import RealtimeError
 
-CHECKED_TOOLS = "checked_tools"
-"""Key of a session's configuration: its functions, which have been checked."""
-
 
 @frozen
 class Calling:
@@ -39,23 +36,6 @@ def check_tools(tools: Sequence[Mapping[str, Any]], param: str) -> None:
             raise RealtimeError(
                 "invalid_value", f"{tool.get('name')}: {error}", param=f"{param}[{index}].parameters"
             ) from error
-
-
-def check_turn(turn: TurnInput) -> None:
-    """Refuse a turn with functions of its own that are none, or that must call a function that there is not.
-
-    Raises:
-        RealtimeError: `invalid_value`, naming the place.
-    """
-    if turn.tools != turn.runtime_config.get(CHECKED_TOOLS):
-        check_tools(turn.tools, "response.tools")
-    choice = turn.tool_choice
-    if isinstance(choice, Mapping) and all(tool["name"] != choice.get("name") for tool in turn.tools):
-        raise RealtimeError(
-            "invalid_value",
-            f"the function {choice.get('name')!r} must be called, and is none of the tools",
-            param="tool_choice.name",
-        )
 
 
 def calling_of(turn: TurnInput, user_text: str | None, profile: ChatProfile) -> Calling:

@@ -19,7 +19,7 @@ from duplex_trio.models.calling.guides import Guide, call_guide
 from duplex_trio.models.calling.watch import CallWatch
 from duplex_trio.models.calling.wording import fault_told
 from duplex_trio.models.cascade.answer import Answer
-from duplex_trio.models.cascade.functions import CHECKED_TOOLS, calling_of, check_tools, check_turn
+from duplex_trio.models.cascade.functions import calling_of, check_tools
 from duplex_trio.models.cascade.params import generation_params
 from duplex_trio.models.cascade.profiles import ChatProfile
 from duplex_trio.models.cascade.prompt import CountTokens, build_prompt
@@ -32,7 +32,6 @@ from duplex_trio.plugin.results import (
     ModelResult,
     UserTranscript,
 )
-from duplex_trio.protocol.duplex.session import DuplexSessionConfig
 from duplex_trio.protocol.sampling import KNOBS
 from duplex_trio.stages.port import StageOutput
 from duplex_trio.stages.units import (
@@ -119,26 +118,12 @@ class CascadePlugin(DuplexModelPlugin):
             speculation_pause_ms=SPECULATION_PAUSE_MS,
         )
 
-    async def prepare_runtime_config(self, config: DuplexSessionConfig, model_name: str) -> Mapping[str, Any]:
-        """Check the functions of a session that opens; see `DuplexModelPlugin`."""
-        return self.runtime_config_for_update(config, {})
-
-    def runtime_config_for_update(
-        self, config: DuplexSessionConfig, current: Mapping[str, Any]
-    ) -> Mapping[str, Any]:
-        """Check the functions of a session if they are others than before.
-
-        Raises:
-            RealtimeError: `invalid_value`, naming the one whose parameters are no JSON schema.
-        """
-        if current.get(CHECKED_TOOLS) == config.tools:
-            return current
-        check_tools(config.tools, "session.tools")
-        return {**current, CHECKED_TOOLS: config.tools}
+    def check_tools(self, tools: Sequence[Mapping[str, Any]], param: str) -> None:
+        """Refuse functions whose parameters are no JSON schema; see `DuplexModelPlugin`."""
+        check_tools(tools, param)
 
     def plan_turn(self, turn: TurnInput) -> TurnPlan:
         """Plan one turn; see the module for its ways through the stages."""
-        check_turn(turn)
         voice = turn.voice if turn.voice in self.voices else self.default_voice
         answer = Answer(turn, voice=voice, sentences_max=self._profile.sentences_max)
         state = CascadeRequest(turn, answer)

@@ -111,6 +111,9 @@ class _Heard(DuplexModelPlugin):
     def check_session(self, config: DuplexSessionConfig, runtime_config: Mapping[str, Any]) -> None:
         self.inner.check_session(config, runtime_config)
 
+    def check_tools(self, tools: Sequence[Mapping[str, Any]], param: str) -> None:
+        self.inner.check_tools(tools, param)
+
     def create_session_state(self) -> Any:
         self.hook_log.states.append(self.inner.create_session_state())
         return self.hook_log.states[-1]
