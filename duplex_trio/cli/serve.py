@@ -151,7 +151,6 @@ def run(args: argparse.Namespace) -> int:
 
 def serve_options(args: argparse.Namespace, deploy: DeployConfig) -> ServeOptions:
     """Options of the server from the command line, the environment and the deployment."""
-    from_environment = [key for key in re.split(r"[,\s]+", os.environ.get(API_KEY_VARIABLE, "")) if key]
     lengths = [stage.max_model_len for stage in deploy.stages if stage.max_model_len is not None]
     return ServeOptions(
         host=args.host,
@@ -159,7 +158,7 @@ def serve_options(args: argparse.Namespace, deploy: DeployConfig) -> ServeOption
         ws=args.ws,
         certfile=args.certfile,
         keyfile=args.keyfile,
-        api_keys=tuple(dict.fromkeys([*args.api_key, *from_environment])),
+        api_keys=tuple(dict.fromkeys([*args.api_key, *_keys_from_environment()])),
         allowed_origins=tuple(args.allow_origin),
         drain_timeout_s=args.drain_timeout,
         model_name=args.model_name,
@@ -209,6 +208,14 @@ def _number(kind: type[int] | type[float], low: float, high: float | None = None
         return value
 
     return parse
+
+
+def _keys_from_environment() -> list[str]:
+    value = os.environ.get(API_KEY_VARIABLE, "")
+    keys = [key for key in re.split(r"[,\s]+", value) if key]
+    if value and not keys:  # whoever set it did not mean to let everybody in
+        raise CommandError(f"{API_KEY_VARIABLE} is set, but holds no key")
+    return keys
 
 
 def _api_key(text: str) -> str:

@@ -57,6 +57,13 @@ def test_keys_come_from_options_and_the_environment_without_repetition(
     assert options("--api-key", "k1", "--api-key", "k2").api_keys == ("k1", "k2", "k3")
 
 
+@pytest.mark.parametrize("value", [", ,", "\n"])
+def test_a_variable_without_a_key_opens_no_server(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("DUPLEX_TRIO_API_KEY", value)
+    with pytest.raises(CommandError, match="holds no key"):
+        options()
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
