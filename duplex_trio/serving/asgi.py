@@ -26,6 +26,17 @@ async def respond(send: Send, status: int, body: bytes, headers: Iterable[Header
     await send({"type": "http.response.body", "body": body})
 
 
+async def respond_early(
+    send: Send, status: int, body: bytes, headers: Iterable[Header], rest: Callable[[], Awaitable[None]]
+) -> None:
+    """Send a whole HTTP response to a request that may not be read yet, and end it when `rest` is done."""
+    all_headers = [*headers, (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": all_headers})
+    await send({"type": "http.response.body", "body": body, "more_body": True})
+    await rest()
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
 def header(headers: Headers, name: bytes) -> str:
     """The first value of a header, by its lower-case name; empty when there is none."""
     return next((value.decode("latin1") for key, value in headers if key == name), "")

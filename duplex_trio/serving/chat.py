@@ -31,9 +31,9 @@ from duplex_trio.protocol.chat import (
     WholeAnswer,
     read_chat_request,
 )
-from duplex_trio.serving.asgi import JSON, Headers, Receive, Scope, Send, header, respond
+from duplex_trio.serving.asgi import JSON, Headers, Receive, Scope, Send, header, respond, respond_early
 from duplex_trio.serving.event_stream import EventStream
-from duplex_trio.serving.request_body import BodyReader, ClientGoneError, discard_body
+from duplex_trio.serving.request_body import BodyReader, ClientGoneError, UnreadError, discard_body
 
 if TYPE_CHECKING:
     from duplex_trio.serving.routes import Deployment
@@ -85,6 +85,12 @@ class ChatCompletions:
             request = await self._read(scope["headers"], receive)
         except ClientGoneError:
             return
+        except UnreadError as unread:
+            rest = (
+                None if unread.error.status == 408 else partial(discard_body, receive)
+            )  # nothing to wait for
+            await _fail(send, unread.error, rest)
+            return
         except ChatError as error:
             await _fail(send, error)
             return
@@ -101,16 +107,11 @@ class ChatCompletions:
 
     async def _read(self, headers: Headers, receive: Receive) -> ChatRequest:
         with self.bodies.hold() as held:
-            refusal: ChatError | None = None
             try:
                 self._refuse(headers)
                 body = await self.bodies.read(headers, receive, held)
             except ChatError as error:
-                refusal = error
-            if refusal is not None:
-                if refusal.status != 408:  # else there is nothing to wait for
-                    await discard_body(receive)
-                raise refusal
+                raise UnreadError(error) from error
             read = partial(read_chat_request, body, self.backend.sound_rate_hz)
             if len(body) <= READ_HERE_BYTES_MAX:
                 request = read()
@@ -178,11 +179,16 @@ async def _next_piece(answer: ChatAnswer, stream: EventStream) -> ChatPiece:
         await stream.keep_alive()
 
 
-async def _fail(send: Send, error: ChatError) -> None:
+async def _fail(send: Send, error: ChatError, rest: Work | None = None) -> None:
+    """Tell the client; one that is still sending is told at once, and its request is read to its end then."""
     _note(error)
     wait = error.retry_after_s
     headers = [JSON, *([(b"retry-after", str(wait).encode())] if wait is not None else [])]
-    await respond(send, error.status, orjson.dumps(error.body()), headers)
+    body = orjson.dumps(error.body())
+    if rest is None:
+        await respond(send, error.status, body, headers)
+    else:
+        await respond_early(send, error.status, body, headers, rest)
 
 
 def _note(error: ChatError) -> None:

@@ -9,7 +9,7 @@ import trio
 from attrs import define, field
 
 from duplex_trio.protocol.chat import ChatError
-from duplex_trio.serving.asgi import Headers, Receive, header
+from duplex_trio.serving.asgi import Headers, Receive
 
 BODY_BYTES_MAX = 25 * 1024 * 1024
 """One body: four minutes of pcm16 sound in base64, and what OpenAI takes too."""
@@ -19,9 +19,19 @@ BODY_TIMEOUT_S = 60.0
 """A whole body. A larger one than a slow line brings in that time is refused."""
 BODY_SILENCE_S = 10.0
 """Between two pieces of it."""
+LENGTH_DIGITS_MAX = 20
+"""More digits than any length has."""
 DISCARD_BYTES_MAX = 64 * 1024 * 1024
-"""How much of a body is read only to be thrown away: a client that is still sending does not read its answer, and may
-not get it at all if the connection ends over what it sent."""
+"""How much of a body is read only to be thrown away, once the client has its answer: it may be sending still, and not
+get the answer at all if the connection ends over what it sent."""
+
+
+class UnreadError(Exception):
+    """A request is refused that may not have been read to its end; `error` is what the client is told."""
+
+    def __init__(self, error: ChatError) -> None:
+        super().__init__(error)
+        self.error = error
 
 
 class ClientGoneError(Exception):
@@ -50,11 +60,12 @@ class BodyReader:
             held: what it counts for, until the caller has done with it.
 
         Raises:
-            ChatError: it is too large (413), too slow (408), or there is no room for it now (429).
+            ChatError: it is too large (413), too slow (408), or there is no room for it now (429); its headers say
+                that it is encoded (415), or nothing sensible about its length (400).
             ClientGoneError: there will be no end.
         """
-        declared = header(headers, b"content-length")
-        if declared.isdigit() and int(declared) > self.limit_bytes:
+        _refuse_encoded(headers)
+        if _declared_bytes(headers) > self.limit_bytes:
             raise self._too_large()
         body = bytearray()
         with trio.move_on_after(BODY_TIMEOUT_S):
@@ -107,8 +118,32 @@ class Hold:
         self.n_bytes += n_bytes
 
 
+def _values(headers: Headers, name: bytes) -> list[str]:
+    """What a header says, in all its lines."""
+    lines = [value.decode("latin1") for key, value in headers if key == name]
+    return [value.strip() for line in lines for value in line.split(",")]
+
+
+def _refuse_encoded(headers: Headers) -> None:
+    for encoding in _values(headers, b"content-encoding"):
+        if encoding.lower() not in ("", "identity"):
+            message = f"Content-Encoding: the body must be sent as it is, not in {encoding[:64]!r}"
+            raise ChatError(415, "unsupported_media_type", message)
+
+
+def _declared_bytes(headers: Headers) -> int:
+    """The length that the headers declare, 0 if they declare none."""
+    values = set(_values(headers, b"content-length"))
+    if not values:
+        return 0
+    digits = values.pop()
+    if values or not (digits.isascii() and digits.isdigit()):
+        raise ChatError(400, "invalid_value", f"Content-Length: {digits[:64]!r} is no number of bytes")
+    return int(digits.lstrip("0")[:LENGTH_DIGITS_MAX] or "0")
+
+
 async def discard_body(receive: Receive) -> None:
-    """Read a request to its end, or to a limit, before it is answered."""
+    """Read what is left of a request to its end, or to a limit."""
     discarded = 0
     with trio.move_on_after(BODY_SILENCE_S):
         while discarded <= DISCARD_BYTES_MAX:

@@ -91,7 +91,7 @@ class Client:
 
         scope = {
             "type": "http", "method": method, "path": path, "query_string": b"", "client": None,
-            "headers": [(name.encode(), value.encode()) for name, value in self.headers.items()],
+            "headers": [(name.encode(), value.encode("latin1")) for name, value in self.headers.items()],
         }  # fmt: skip
         await self.app(scope, receive.receive, send)
 
@@ -203,6 +203,47 @@ async def test_a_body_that_says_it_is_too_large_is_not_read(
     client = client_for(PlayedBackend(), **{"content-length": str(BODY_BYTES_MAX + 1)})
     await client.run(piece(b"x"), piece(b"", more=False))
     assert (client.status, client.error["code"]) == (413, "request_too_large")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "status", "code"),
+    [
+        ("content-length", str(BODY_BYTES_MAX + 1), 413, "request_too_large"),
+        ("content-length", "9" * 5000, 413, "request_too_large"),
+        ("content-length", "-5", 400, "invalid_value"),
+        ("content-length", "²", 400, "invalid_value"),
+        ("content-length", "", 400, "invalid_value"),
+        ("content-length", "5, 6", 400, "invalid_value"),
+        ("content-encoding", "gzip", 415, "unsupported_media_type"),
+        ("content-encoding", "identity, br", 415, "unsupported_media_type"),
+        ("content-type", "text/plain", 415, "unsupported_media_type"),
+    ],
+)
+async def test_what_the_headers_refuse_is_answered_before_the_body_comes(
+    client_for: Any, nursery: trio.Nursery, name: str, value: str, status: int, code: str
+) -> None:
+    """The whole answer; the body is read behind it, so that the connection does not end over it."""
+    client = client_for(PlayedBackend(), **{name: value})
+    nursery.start_soon(client.run)
+    await trio.testing.wait_all_tasks_blocked()
+    assert (client.status, client.error["code"]) == (status, code)
+    assert int(client.answer_headers[b"content-length"]) == len(client.body)
+    assert client.sent[-1]["more_body"]
+    client.to_app.send_nowait(piece(b"x"))
+    client.to_app.send_nowait(piece(b"x", more=False))
+    await trio.testing.wait_all_tasks_blocked()
+    assert not client.sent[-1]["more_body"]
+    if name == "content-encoding":
+        assert value.rpartition(" ")[2] in client.error["message"]
+
+
+@pytest.mark.parametrize("length", [len(orjson.dumps(HELLO)), f"{len(orjson.dumps(HELLO)):030}"])
+async def test_a_body_as_it_is_may_be_declared(
+    client_for: Any, autojump_clock: MockClock, length: Any
+) -> None:
+    client = client_for(PlayedBackend(), **{"content-encoding": "Identity", "content-length": str(length)})
+    await client.post(HELLO)
+    assert client.status == 200
 
 
 async def test_a_body_that_grows_too_large_is_413(client_for: Any, autojump_clock: MockClock) -> None:
