@@ -14,6 +14,7 @@ from duplex_trio.protocol.realtime.items import (
     FunctionCallItem,
     FunctionCallOutputItem,
     InputAudioPart,
+    InputTextPart,
     Item,
     ItemPart,
     MessageItem,
@@ -42,7 +43,7 @@ class ChatItem:
 
 
 def read_messages(value: Any, sound_rate_hz: int) -> tuple[ChatItem, ...]:
-    """The conversation. A message may be several items, and an empty one none.
+    """The conversation. A message may be several items, and an empty one none, unless it is the user's.
 
     Raises:
         ChatError: a message is wrong, or answers a call that nobody made.
@@ -74,6 +75,8 @@ def _items(source: Mapping[str, Any], at: str, sound_rate_hz: int, called: set[s
         raise missing(f"{at}.content")
     told_by: Any = "system" if role == "developer" else role
     parts = read_content(content, told_by, f"{at}.content", sound_rate_hz)
+    if role == "user" and not any(_says_something(part) for part in parts):
+        raise invalid(f"{at}.content", "the user's message is empty")
     if role == "tool":
         call_id = take(source, "tool_call_id", read_name, at, required=True)
         if call_id not in called:
@@ -144,6 +147,10 @@ def _runs(parts: Sequence[ItemPart]) -> Iterator[tuple[ItemPart, ...]]:
             run.append(part)
     if run:
         yield tuple(run)
+
+
+def _says_something(part: ItemPart) -> bool:
+    return not isinstance(part, InputTextPart) or bool(part.text)
 
 
 def _is_sound(item: Item) -> bool:

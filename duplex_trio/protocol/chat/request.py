@@ -40,6 +40,7 @@ from duplex_trio.protocol.sampling import Sampling
 AUDIO_FORMATS = ("wav", "pcm16")
 _FORMAT_ALIASES = {"pcm": "pcm16"}
 STOPS_MAX = 4
+SERVICE_TIERS = ("auto", "default", "flex", "scale", "priority")
 
 WITHOUT_EFFECT: Mapping[str, Callable[[Any], Any]] = {
     "store": read_boolean,
@@ -48,7 +49,7 @@ WITHOUT_EFFECT: Mapping[str, Callable[[Any], Any]] = {
     "safety_identifier": read_string,
     "prompt_cache_key": read_string,
     "prompt_cache_retention": read_string,
-    "service_tier": read_string,
+    "service_tier": one_of(*SERVICE_TIERS),
 }
 """Fields about the request and not about its answer: read, and nothing comes of them. No completion is stored."""
 
@@ -77,6 +78,14 @@ _OWN = frozenset(
         "return_stage_metrics",
     }
 )  # fmt: skip
+
+EFFECTS: Mapping[str, str] = {
+    **dict.fromkeys(_OWN | _KNOBS.keys(), "yes"),
+    **dict.fromkeys(WITHOUT_EFFECT, "none"),
+    **dict.fromkeys(_NEUTRAL, "refused"),
+}
+"""Every field that a request may name: whether it changes the answer (`yes`), nothing (`none`), or is `refused` unless
+it says what is so anyway. Any other field is refused."""
 
 
 @frozen
@@ -184,7 +193,7 @@ def _refuse_unknown(source: Mapping[str, Any]) -> None:
             neutral, why = _NEUTRAL[name]
             if value is not None and (value != neutral or type(value) is not type(neutral)):
                 raise unsupported(name, why)
-        elif name not in _OWN and name not in _KNOBS and name not in WITHOUT_EFFECT and value is not None:
+        elif name not in EFFECTS and value is not None:
             raise ChatError(400, "unknown_parameter", f"there is no parameter {name[:64]!r}", param=name[:64])
 
 

@@ -97,7 +97,17 @@ def test_calls_and_their_answers() -> None:
 
 
 def test_an_empty_text_is_no_item() -> None:
-    assert items(user(""), user("x"))[0].at == "messages[1]"
+    assert items({"role": "system", "content": ""}, user("x"))[0].at == "messages[1]"
+
+
+@pytest.mark.parametrize("content", ["", [text("")], [text(""), text("")]])
+def test_a_user_who_says_nothing_is_refused(content: Any) -> None:
+    error = refused(user("x"), user(content))
+    assert (error.code, error.param) == ("invalid_value", "messages[1].content")
+
+
+def test_an_empty_text_beside_something_is_taken() -> None:
+    assert len(items(user([text(""), text("x")]))) == 1
 
 
 def test_sound_stands_alone_between_what_is_written() -> None:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from openai.types.chat.completion_create_params import (
+    CompletionCreateParamsBase,
+    CompletionCreateParamsNonStreaming,
+    CompletionCreateParamsStreaming,
+)
 
 from duplex_trio.protocol.chat import ChatAudio, ChatError, ChatRequest, read_chat_request
+from duplex_trio.protocol.chat.request import EFFECTS
 from duplex_trio.protocol.sampling import KNOBS
 
 RATE_HZ = 16_000
@@ -239,3 +247,32 @@ def test_nothing_but_a_refusal_comes_of_nonsense(fields: dict[str, Any]) -> None
         assert outcome.param.partition(".")[0].partition("[")[0] in fields
     else:
         assert outcome.items or fields.get("messages")
+
+
+@pytest.mark.parametrize("tier", ["", "gold", "AUTO", 1])
+def test_an_unknown_service_tier_is_named(tier: Any) -> None:
+    with pytest.raises(ChatError) as caught:
+        read(service_tier=tier)
+    assert (caught.value.status, caught.value.param) == (400, "service_tier")
+
+
+def test_the_page_names_every_field_and_its_effect() -> None:
+    """The fields of OpenAI's SDK and our own; what the code does not list is refused, whatever it says."""
+    page = (Path(__file__).parents[3] / "docs" / "openai-compatibility.md").read_text()
+    section = page.split("\n## Chat completions\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \| (yes|none|refused) \|", section, re.MULTILINE)
+    named = dict(rows)
+    assert len(named) == len(rows)
+    base, whole, streamed = (
+        set(params.__annotations__)
+        for params in (
+            CompletionCreateParamsBase, CompletionCreateParamsNonStreaming, CompletionCreateParamsStreaming,
+        )
+    )  # fmt: skip
+    assert set(named) == set(EFFECTS) | base | whole | streamed
+    for name, effect in named.items():
+        assert effect == EFFECTS.get(name, "refused"), name
+        if effect == "refused":
+            with pytest.raises(ChatError) as caught:
+                read(**{name: "anything"})
+            assert caught.value.param == name
