@@ -72,7 +72,7 @@ class ClientItems:
 
     def _answer_call(self, command: CreateItem, item: FunctionCallOutputItem) -> None:
         core, state = self._core, self._core.state
-        check_call_output(state, item)
+        check_call_output(state, item, command.previous_item_id)
         changed = answered_runtime_config(core.plugin, state.config, state.runtime_config, item)
         events = create_item(state, command)
         state.adopt_runtime_config(changed)

@@ -237,6 +237,8 @@ BAD: list[tuple[str, list[object], str]] = [
     ("tools", [{}, "look", 5, True], ""),
     ("tools", [[5], ["look"]], "[0]"),
     ("tools", [[TOOL, {"type": "function"}], [TOOL, {"name": ""}]], "[1].name"),
+    ("tools", [[{"name": name}] for name in ("a b", "a.b", "\u00e4", "a" * 65, "a\n", 5)], "[0].name"),
+    ("tools", [[{"name": "a"}, {"name": "b"}, {"name": "a"}]], "[2].name"),
     (
         "tools",
         [[{"type": "mcp", "server_label": "x"}], [{"type": "code_interpreter"}], [{"type": 5, "name": "a"}]],

@@ -7,6 +7,7 @@ from typing import Any
 
 from duplex_trio.protocol.chat.errors import invalid, unsupported
 from duplex_trio.protocol.chat.fields import checked, object_at, one_of, take
+from duplex_trio.protocol.realtime.function_names import read_function_name, repeated_name
 from duplex_trio.protocol.realtime.readers import read_boolean, read_name, read_object, read_string
 
 TOOLS_MAX = 128
@@ -27,10 +28,8 @@ def read_tools(value: Any) -> tuple[Tool, ...]:
     if len(value) > TOOLS_MAX:
         raise invalid("tools", f"expected at most {TOOLS_MAX} tools")
     tools = tuple(_tool(object_at(tool, f"tools[{index}]"), index) for index, tool in enumerate(value))
-    names = [tool["name"] for tool in tools]
-    for index, name in enumerate(names):
-        if name in names[:index]:
-            raise invalid(f"tools[{index}].function.name", f"there are two functions {name[:64]!r}")
+    if (index := repeated_name(tools)) is not None:
+        raise invalid(f"tools[{index}].function.name", f"there are two functions {tools[index]['name']!r}")
     return tools
 
 
@@ -61,7 +60,7 @@ def _tool(source: Mapping[str, Any], index: int) -> Tool:
     take(inner, "strict", read_boolean, inside)
     tool = {
         "type": "function",
-        "name": take(inner, "name", read_name, inside, required=True),
+        "name": take(inner, "name", read_function_name, inside, required=True),
         "description": take(inner, "description", read_string, inside),
         "parameters": take(inner, "parameters", read_object, inside),
     }

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from duplex_trio.protocol.realtime import checks
 from duplex_trio.protocol.realtime.errors import RealtimeError
+from duplex_trio.protocol.realtime.function_names import read_function_name, repeated_name
 from duplex_trio.protocol.realtime.readers import read_max_output_tokens, read_metadata
 from duplex_trio.protocol.realtime.session_patch import DialectName, Field, FieldParser
 
@@ -59,8 +60,17 @@ def parse_max_output_tokens(value: object, param: str, current: object, dialect:
 def parse_tools(
     value: object, param: str, current: object, dialect: DialectName
 ) -> tuple[Mapping[str, Any], ...]:
-    """Return the function tools; a tool without `type` is a function, other kinds of tool are refused."""
-    return tuple(_tool(tool, f"{param}[{index}]") for index, tool in enumerate(checks.sequence(value, param)))
+    """Return the function tools; a tool without `type` is a function, other kinds of tool and a second function
+    of one name are refused.
+    """
+    tools = tuple(
+        _tool(tool, f"{param}[{index}]") for index, tool in enumerate(checks.sequence(value, param))
+    )
+    if (index := repeated_name(tools)) is not None:
+        path = f"{param}[{index}].name"
+        message = f"{path}: there are two functions {tools[index]['name']!r}."
+        raise RealtimeError("invalid_value", message, param=path)
+    return tools
 
 
 def parse_tool_choice(
@@ -156,12 +166,19 @@ def _tool(value: object, param: str) -> Mapping[str, Any]:
     if kind != "function":
         message = f"{param}.type must be function, the only supported kind of tool, not {checks.shown(kind)}."
         raise RealtimeError(code="invalid_value", message=message, param=f"{param}.type")
-    checks.name(tool.get("name"), f"{param}.name")
+    _function_name(tool.get("name"), f"{param}.name")
     for key, check in (("description", checks.text), ("parameters", checks.mapping)):
         if tool.get(key) is not None:
             check(tool[key], f"{param}.{key}")
     copied: dict[str, Any] = checks.json_copy(tool, param)
     return copied
+
+
+def _function_name(value: object, param: str) -> str:
+    try:
+        return read_function_name(value)
+    except ValueError as error:
+        raise RealtimeError("invalid_value", f"{param}: {error}.", param=param) from None
 
 
 def _json(value: object, param: str) -> object:

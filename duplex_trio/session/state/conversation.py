@@ -141,11 +141,7 @@ class Conversation:
                 f"the conversation would hold more than {self.limits.conversation_chars_max} characters",
                 param="item.content",
             )
-        index = len(self._order)
-        if previous_item_id == ROOT:
-            index = 0
-        elif previous_item_id is not None:
-            index = self._index(previous_item_id, "previous_item_id") + 1
+        index = self.place_behind(previous_item_id)
         self._order.insert(index, item_id)
         self._entries[item_id] = entry
         entry.held_chars = len(entry.text)
@@ -157,6 +153,25 @@ class Conversation:
         if entry.transcript_pending:
             self._pending.add(item_id)
         return self._order[index - 1] if index > 0 else None
+
+    def place_behind(self, previous_item_id: str | None) -> int:
+        """The place, counted from 0, that `insert` gives to an item with this `previous_item_id`.
+
+        Raises:
+            RealtimeError: `item_not_found`.
+        """
+        if previous_item_id is None:
+            return len(self._order)
+        return 0 if previous_item_id == ROOT else self.place_of(previous_item_id, "previous_item_id") + 1
+
+    def place_of(self, item_id: str, param: str = "item_id") -> int:
+        """The place of an item, counted from 0.
+
+        Raises:
+            RealtimeError: `item_not_found`, naming `param`.
+        """
+        self.get(item_id, param=param)
+        return self._order.index(item_id)
 
     def require_free(self, item_id: str) -> None:
         """Refuse an id that an item has already.
@@ -209,7 +224,7 @@ class Conversation:
 
     def previous_of(self, item_id: str) -> str | None:
         """The id of the item before this one, None for the first."""
-        index = self._index(item_id, "item_id")
+        index = self.place_of(item_id)
         return self._order[index - 1] if index > 0 else None
 
     @property
@@ -298,7 +313,3 @@ class Conversation:
 
     def __len__(self) -> int:
         return len(self._order)
-
-    def _index(self, item_id: str, param: str) -> int:
-        self.get(item_id, param=param)
-        return self._order.index(item_id)

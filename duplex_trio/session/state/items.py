@@ -48,7 +48,8 @@ def create_item(session: DuplexEngineSession, command: CreateItem) -> list[Duple
 
     Raises:
         RealtimeError: `unsupported` or `invalid_image` (images), `invalid_function_call_output`,
-            `item_create_duplicate_item_id`, `item_not_found` (unknown `previous_item_id`),
+            `invalid_value` (a second call of one `call_id`), `item_create_duplicate_item_id`, `item_not_found`
+            (unknown `previous_item_id`),
             `input_backpressure`.
     """
     item = command.item
@@ -56,8 +57,10 @@ def create_item(session: DuplexEngineSession, command: CreateItem) -> list[Duple
         item = attrs.evolve(item, id=session.new_id(_ITEM_PREFIX))
     check_item_id(session, item.id)
     refuse_unsupported(session, item)
+    if isinstance(item, FunctionCallItem):
+        check_call(session, item)
     if isinstance(item, FunctionCallOutputItem):
-        check_call_output(session, item)
+        check_call_output(session, item, command.previous_item_id)
     previous = session.conversation.insert(ConversationEntry(item, item_text(item)), command.previous_item_id)
     return item_announced(session, item, previous)
 
@@ -252,16 +255,34 @@ def _check_pictures(session: DuplexEngineSession, item: MessageItem, at: str, he
     check_images(item, held, session.limits, at)
 
 
-def check_call_output(session: DuplexEngineSession, item: FunctionCallOutputItem) -> None:
-    """Refuse the answer to a call that nobody made or that has one.
+def check_call(session: DuplexEngineSession, item: FunctionCallItem) -> None:
+    """Refuse a second call of one id: an answer could not say which of them it is of. One without an id has no
+    answer.
 
     Raises:
-        RealtimeError: `invalid_function_call_output`.
+        RealtimeError: `invalid_value`.
     """
-    calls = [
-        e.item for e in session.conversation.entries() if getattr(e.item, "call_id", None) == item.call_id
-    ]
-    if not any(isinstance(call, FunctionCallItem) for call in calls):
+    if item.call_id and any(isinstance(one, FunctionCallItem) for one in _of_call(session, item.call_id)):
+        raise RealtimeError(
+            "invalid_value", f"there is a function call {item.call_id!r} already", param="item.call_id"
+        )
+
+
+def _of_call(session: DuplexEngineSession, call_id: str) -> list[Item]:
+    return [e.item for e in session.conversation.entries() if getattr(e.item, "call_id", None) == call_id]
+
+
+def check_call_output(
+    session: DuplexEngineSession, item: FunctionCallOutputItem, previous_item_id: str | None
+) -> None:
+    """Refuse the answer to a call that nobody made or that has one, and a place in front of its call.
+
+    Raises:
+        RealtimeError: `invalid_function_call_output`, or `item_not_found` (unknown `previous_item_id`).
+    """
+    calls = _of_call(session, item.call_id)
+    call = next((one for one in calls if isinstance(one, FunctionCallItem)), None)
+    if call is None:
         raise RealtimeError(
             "invalid_function_call_output",
             f"there is no function call {item.call_id!r}",
@@ -272,4 +293,10 @@ def check_call_output(session: DuplexEngineSession, item: FunctionCallOutputItem
             "invalid_function_call_output",
             f"call {item.call_id!r} has its output already",
             param="item.call_id",
+        )
+    if session.conversation.place_behind(previous_item_id) <= session.conversation.place_of(call.id):
+        raise RealtimeError(
+            "invalid_function_call_output",
+            f"an output comes behind its call, which is the item {call.id!r}",
+            param="previous_item_id",
         )

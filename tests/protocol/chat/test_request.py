@@ -185,6 +185,7 @@ def test_streams() -> None:
         ({"tools": [{"type": "function"}]}, "tools[0].function", "missing_required_parameter"),
         ({"tools": [{"type": "function", "function": {}}]}, "tools[0].function.name", "missing_required_parameter"),
         ({"tool_choice": "sometimes"}, "tool_choice", "invalid_value"),
+        ({"tools": [{"type": "function", "function": {"name": "a.b"}}]}, "tools[0].function.name", "invalid_value"),
         ({"tool_choice": "required"}, "tool_choice", "invalid_value"),
         ({"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "listen"}}},
          "tool_choice.function.name", "invalid_value"),

@@ -124,6 +124,37 @@ def test_a_call_takes_one_output(make_session: Any) -> None:
     assert refusal(create_item, session, output) == ("invalid_function_call_output", "item.call_id")
 
 
+def test_a_call_id_is_of_one_call(make_session: Any) -> None:
+    """A second one is refused, unless the first is gone."""
+    session = make_session()
+    call = CreateItem(item=FunctionCallItem(id="call", call_id="c", name="f", arguments="{}"))
+    again = CreateItem(item=FunctionCallItem(id="again", call_id="c", name="g", arguments="{}"))
+    create_item(session, call)
+    assert refusal(create_item, session, again) == ("invalid_value", "item.call_id")
+    assert [entry.item.id for entry in session.conversation.entries()] == ["call"]
+    session.conversation.delete("call")
+    create_item(session, again)
+    for _ in range(2):
+        create_item(session, CreateItem(item=FunctionCallItem(name="f", arguments="{}", call_id="")))
+
+
+@pytest.mark.parametrize("previous", ["root", "first", "nobody"])
+def test_an_output_comes_behind_its_call(make_session: Any, previous: str) -> None:
+    """A place in front of it is refused, as is none at all; right behind it is the first that is not."""
+    session = make_session()
+    create_item(session, CreateItem(item=user(item_id="first")))
+    call = FunctionCallItem(id="call", call_id="c", name="f", arguments="{}")
+    create_item(session, CreateItem(item=call))
+    create_item(session, CreateItem(item=user(item_id="last")))
+    output = FunctionCallOutputItem(id="output", call_id="c", output="1")
+    code = "item_not_found" if previous == "nobody" else "invalid_function_call_output"
+    early = CreateItem(item=output, previous_item_id=previous)
+    assert refusal(create_item, session, early) == (code, "previous_item_id")
+    create_item(session, CreateItem(item=output, previous_item_id="call"))
+    order = [entry.item.id for entry in session.conversation.entries()]
+    assert order == ["first", "call", "output", "last"]
+
+
 def test_items_can_be_shown_and_deleted(make_session: Any) -> None:
     """Retrieve shows the item; after a delete both are refused with their own codes."""
     session = make_session()
