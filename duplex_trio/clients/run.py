@@ -3,10 +3,11 @@
 ```
 client                       run_client    the body of `async with DuplexClient(...)`
 └─ session                   run_session   one connection after another
-   ├─ (trio-websocket's)                   frames ├─ reader                 websocket     messages to
-   `DuplexClientBase.dispatch`; its end is the connection's ├─ writer                 websocket     whole
-   messages, one at a time, whoever is cancelled ├─ heartbeat              websocket     ends the connection
-   when nothing comes back └─ acknowledger           websocket
+   ├─ (trio-websocket's)                   frames
+   ├─ reader                 websocket     messages to `DuplexClientBase.dispatch`; its end is the connection's
+   ├─ writer                 websocket     whole messages, one at a time, whoever is cancelled
+   ├─ heartbeat              websocket     ends the connection when nothing comes back
+   └─ acknowledger           websocket     tells the server what has come
 ```
 
 A body that raises gets its own exception back, not a group of one. The tasks themselves raise nothing on
