@@ -138,7 +138,12 @@ class _ChatAttachment(Attachment):
         await trio.lowlevel.checkpoint()
         for piece in () if self._over else self._reader.read(event):
             self._over = isinstance(piece, FinishPiece | ChatError)
-            await self._send.send(piece)
+            try:
+                await self._send.send(piece)
+            except trio.Cancelled:
+                # The session waits no longer, and nothing may follow what is lost.
+                self._send.close()
+                raise
             if self._over:
                 return
 
@@ -147,7 +152,7 @@ class _ChatAttachment(Attachment):
         await trio.lowlevel.checkpoint()
         if not self._over:
             self._over = True
-            with suppress(trio.BrokenResourceError):
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                 await self._send.send(_ended(reason))
 
 
@@ -156,7 +161,10 @@ class _SessionAnswer(ChatAnswer):
         self._pieces = attachment.pieces
 
     async def next_piece(self) -> ChatPiece:
-        piece = await self._pieces.receive()
+        try:
+            piece = await self._pieces.receive()
+        except trio.EndOfChannel:
+            raise ChatError(503, "slow_reader", "the answer was given up because nobody read it") from None
         if isinstance(piece, ChatError):
             raise piece
         return piece

@@ -86,10 +86,8 @@ class ChatCompletions:
         except ClientGoneError:
             return
         except UnreadError as unread:
-            rest = (
-                None if unread.error.status == 408 else partial(discard_body, receive)
-            )  # nothing to wait for
-            await _fail(send, unread.error, rest)
+            comes = unread.error.status != 408  # a body that stalls is not waited for
+            await _fail(send, unread.error, partial(discard_body, receive) if comes else None)
             return
         except ChatError as error:
             await _fail(send, error)

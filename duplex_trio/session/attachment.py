@@ -17,7 +17,10 @@ class Attachment(ABC):
 
     @abstractmethod
     async def send(self, event: DuplexEvent) -> None:
-        """Render and hand over one event. May block while the consumer does not read; must be cancellable."""
+        """Render and hand over one event. May block while the consumer does not read; must be cancellable.
+
+        A checkpoint at least once in a few calls: nobody else runs while a session has much to say otherwise.
+        """
 
     @abstractmethod
     async def close(self, code: int, reason: str) -> None:

@@ -87,7 +87,10 @@ class Delivery:
         self._jobs.clear()
 
     async def deliver(self, event: DuplexEvent) -> None:
-        """Send an event that has left the lanes. Always a checkpoint; waits while the client does not read."""
+        """Send an event that has left the lanes; waits while the client does not read.
+
+        As often a checkpoint as the attachment's `send` is.
+        """
         numbers = self.numbers
         if numbers is None or numbers.overflowed or isinstance(event, SessionCreated):
             await self._pass_on(event)

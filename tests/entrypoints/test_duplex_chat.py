@@ -13,6 +13,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from duplex_trio.engine.chats import CHAT_SEND_TIMEOUT_S
 from duplex_trio.entrypoints.duplex_chat import DuplexChatCompletionsAdapter
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni
 from duplex_trio.models.scripted.native import NativePipeline
@@ -273,6 +274,24 @@ async def test_who_reads_no_further_stops_a_speaking_model_too(autojump_clock: M
             spoken = next(stage for stage in omni.statistics().stages if stage.name == "tts").outputs_total
             await trio.sleep(20)
             assert next(s for s in omni.statistics().stages if s.name == "tts").outputs_total == spoken < 40
+
+
+async def test_who_reads_too_late_is_told_so(autojump_clock: MockClock) -> None:
+    """What was made before is still there; then it does not wait for ever for what was given up."""
+    asked = request(LONG, modalities=["text", "audio"])
+    pieces: list[ChatPiece] = []
+    async with chatting() as omni, DuplexChatCompletionsAdapter(omni).answer(asked) as answer:
+
+        async def read_on() -> None:
+            while True:
+                pieces.append(await answer.next_piece())
+
+        await trio.sleep(CHAT_SEND_TIMEOUT_S + 20)
+        with trio.fail_after(20), pytest.raises(ChatError) as caught:
+            await read_on()
+    assert pieces
+    assert not any(isinstance(piece, FinishPiece) for piece in pieces)
+    assert (caught.value.status, caught.value.code) == (503, "slow_reader")
 
 
 async def test_chats_have_a_bound_of_their_own(autojump_clock: MockClock) -> None:
