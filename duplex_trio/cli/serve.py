@@ -27,7 +27,7 @@ from duplex_trio.serving.guards import GuardsUnavailableError
 from duplex_trio.serving.options import TRANSPORTS, ServeOptions
 from duplex_trio.serving.port import TlsUnavailableError
 from duplex_trio.serving.run import run_server
-from duplex_trio.stages.run import StageLoadError
+from duplex_trio.stages.errors import StageLoadError
 
 log = structlog.get_logger("duplex_trio.serve")
 

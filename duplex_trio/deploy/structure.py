@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import attrs
 from cattrs import Converter
@@ -22,13 +22,11 @@ from cattrs.errors import (
 )
 from cattrs.gen import make_dict_structure_fn, override
 
-from duplex_trio.deploy.config import DeployConfig, SessionMode, StageDeploy
+from duplex_trio.deploy.config import DeployConfig, StageDeploy
 from duplex_trio.deploy.errors import DeployFault, KeyFaultError
 from duplex_trio.deploy.limits import file_key
 
 T = TypeVar("T")
-
-SESSION_MODES = ("turn", "duplex")
 
 
 class _KindError(ValueError):
@@ -57,10 +55,16 @@ def _stages(value: Any, _: Any) -> tuple[StageDeploy, ...]:
     return tuple(_CONVERTER.structure(value, list[StageDeploy]))
 
 
-def _session_mode(value: Any, _: Any) -> Any:
-    if value not in SESSION_MODES:
-        raise _KindError(f"must be one of {', '.join(SESSION_MODES)}, not {value!r}")
+def _one_of(value: Any, kind: Any) -> Any:
+    allowed = get_args(kind)
+    if value not in allowed:
+        raise _KindError(f"must be one of {', '.join(allowed)}, not {value!r}")
     return value
+
+
+def _is_literal(kind: Any) -> bool:
+    origin: Any = get_origin(kind)
+    return origin is Literal
 
 
 def _mapping(value: Any, _: Any) -> dict[str, Any]:
@@ -95,7 +99,7 @@ def make_converter() -> Converter:
     converter.register_structure_hook(float, _number)
     converter.register_structure_hook(bool, _strict(bool, "true or false"))
     converter.register_structure_hook(str, _strict(str, "text"))
-    converter.register_structure_hook_func(lambda cls: cls == SessionMode, _session_mode)
+    converter.register_structure_hook_func(_is_literal, _one_of)
     converter.register_structure_hook_func(lambda cls: cls == Mapping[str, Any], _mapping)
     converter.register_structure_hook_func(lambda cls: cls == tuple[StageDeploy, ...], _stages)
     converter.register_structure_hook_factory(attrs.has, _attrs_factory)

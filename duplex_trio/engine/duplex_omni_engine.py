@@ -13,8 +13,9 @@ from duplex_trio.engine.manager import DuplexSessionManager
 from duplex_trio.engine.metrics import EngineMetrics
 from duplex_trio.engine.omni_engine_base import StageFactory
 from duplex_trio.engine.voice_activity import VoiceActivity
+from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.plugin.checks import check_plugin
-from duplex_trio.plugin.pipeline import Pipeline
+from duplex_trio.stages.port import Stage
 from duplex_trio.stages.run import ThreadStage
 
 
@@ -43,8 +44,7 @@ class DuplexOmniEngine(AsyncOmniEngine):
         stage_commands_max: int | None = None,
         stage_factory: StageFactory | None = None,
     ) -> None:
-        self.plugin = pipeline.build_plugin()
-        check_plugin(self.plugin, max_sessions)
+        self.plugin = check_plugin(pipeline.build_plugin(), max_sessions)
         if not self.plugin.capabilities(max_sessions).supports_chat_completions:
             max_chats = 0
         if stage_factory is None:
@@ -84,7 +84,7 @@ class DuplexOmniEngine(AsyncOmniEngine):
         )
 
     @property
-    def all_stages(self) -> Sequence[ThreadStage]:
+    def all_stages(self) -> Sequence[Stage]:
         """The pipeline's stages and voice activity."""
         return self.stages if self.vad is None else (*self.stages, self.vad)
 

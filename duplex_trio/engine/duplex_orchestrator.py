@@ -11,10 +11,10 @@ import trio
 
 from duplex_trio.engine.orchestrator import Orchestrator, PipelineRequest, StageRouter
 from duplex_trio.engine.voice_activity import VoiceActivity
-from duplex_trio.plugin.pipeline import StageSpec
+from duplex_trio.pipelines.config import StageSpec
+from duplex_trio.pipelines.requests import RequestView, StageForward
+from duplex_trio.pipelines.results import DeliveredOutput, ModelFailure, ModelResult, TokenUsage
 from duplex_trio.plugin.plugin import DuplexModelPlugin
-from duplex_trio.plugin.requests import RequestView, StageForward
-from duplex_trio.plugin.results import DeliveredOutput, ModelFailure, ModelResult, TokenUsage
 from duplex_trio.session.port import (
     DuplexStagePort,
     DuplexStageRequest,

@@ -6,12 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from duplex_trio.engine.orchestrator import Orchestrator
-from duplex_trio.plugin.pipeline import Pipeline, check_topology
-from duplex_trio.stages.port import StageStatistics
+from duplex_trio.engine.stage_building import build_stage
+from duplex_trio.pipelines.config import check_topology
+from duplex_trio.pipelines.pipeline import Pipeline
+from duplex_trio.stages.port import Stage, StageStatistics
 from duplex_trio.stages.run import ThreadStage
 from duplex_trio.stages.worker import StageWorker
 
-StageFactory = Callable[[StageWorker], ThreadStage]
+StageFactory = Callable[[StageWorker], Stage]
 """Makes the stage that carries a runtime."""
 
 
@@ -30,8 +32,8 @@ class OmniEngineBase(ABC):
     def __init__(self, pipeline: Pipeline, *, stage_factory: StageFactory = ThreadStage) -> None:
         check_topology(pipeline.stages)
         self.pipeline = pipeline
-        self.stages: tuple[ThreadStage, ...] = tuple(
-            stage_factory(pipeline.build_worker(spec.stage_id)) for spec in pipeline.stages
+        self.stages: tuple[Stage, ...] = tuple(
+            build_stage(pipeline, spec, stage_factory) for spec in pipeline.stages
         )
         self.orchestrator = self._create_orchestrator()
 
@@ -40,7 +42,7 @@ class OmniEngineBase(ABC):
         """Make the collaborator that runs requests over the stages."""
 
     @property
-    def all_stages(self) -> Sequence[ThreadStage]:
+    def all_stages(self) -> Sequence[Stage]:
         """Every stage that must be up for the engine to work."""
         return self.stages
 

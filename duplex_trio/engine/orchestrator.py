@@ -18,9 +18,9 @@ import structlog
 import trio
 
 from duplex_trio.engine.stage_figures import StageFigures
-from duplex_trio.plugin.pipeline import StageSpec
-from duplex_trio.plugin.requests import StageForward
-from duplex_trio.plugin.results import (
+from duplex_trio.pipelines.config import StageSpec
+from duplex_trio.pipelines.requests import StageForward
+from duplex_trio.pipelines.results import (
     DeliveredOutput,
     ListenResult,
     ModelFailure,

@@ -6,7 +6,7 @@ import trio
 
 from duplex_trio.engine.async_omni_engine import AsyncOmniEngine
 from duplex_trio.engine.omni_engine_base import OmniEngineBase
-from duplex_trio.plugin.pipeline import Pipeline
+from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.stages.port import StageStatistics
 from duplex_trio.stages.run import run_stages
 

@@ -27,8 +27,8 @@ from duplex_trio.entrypoints.warm_up import (
     warm_up_commands,
     warm_up_session,
 )
+from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.plugin.capabilities import DuplexCapabilities
-from duplex_trio.plugin.pipeline import Pipeline
 from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.protocol.duplex import RealtimeError
 from duplex_trio.protocol.duplex.session import DialectName

@@ -13,8 +13,8 @@ class PluginError(ValueError):
     """A plugin does not keep the contract; the message says in what."""
 
 
-def check_plugin(plugin: object, max_sessions: int) -> None:
-    """Refuse a plugin that cannot work.
+def check_plugin(plugin: object, max_sessions: int) -> DuplexModelPlugin:
+    """The plugin, if it can work.
 
     Args:
         plugin: what the pipeline built.
@@ -27,6 +27,8 @@ def check_plugin(plugin: object, max_sessions: int) -> None:
     if faults:
         name = getattr(plugin, "plugin_id", "") or type(plugin).__name__
         raise PluginError(f"the model plugin {name!r} cannot be used: {'; '.join(faults)}")
+    assert isinstance(plugin, DuplexModelPlugin)
+    return plugin
 
 
 def plugin_faults(plugin: object, max_sessions: int) -> list[str]:

@@ -8,39 +8,33 @@ given; the async ones may take their time. An exception from a hook fails that r
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
+from duplex_trio.pipelines.processor import TurnProcessor
+from duplex_trio.pipelines.requests import RequestView, StageForward
 from duplex_trio.plugin.capabilities import DuplexCapabilities
-from duplex_trio.plugin.requests import RequestView, StageForward, TurnInput, TurnPlan
-from duplex_trio.plugin.results import ModelResult
 from duplex_trio.protocol.duplex import FunctionCallOutputItem
 from duplex_trio.protocol.duplex.session import DuplexSessionConfig
 from duplex_trio.stages.port import StageOutput
 from duplex_trio.stages.units import Pcm
 
 
-class DuplexModelPlugin(ABC):
+class DuplexModelPlugin(TurnProcessor):
     """Contract between the engine and one model.
 
     `private_runtime_config_keys` are keys of `extra_body` that a client may not set. A model that
     `requires_ref_audio` speaks only in sessions that were opened with a reference recording. One that
     `speaks_at_speed` makes its sound at the speed of its turn; the sound of another is stretched, unless it
-    owns its turns: what speaks and listens at once does so in its own time. `sampling_knobs`
-    are the fields of `Sampling` that the model honours; a request that sets another one is refused.
+    owns its turns: what speaks and listens at once does so in its own time.
     """
 
     plugin_id: str
-    input_sample_rate_hz: int = 16_000
-    output_sample_rate_hz: int = 24_000
-    default_voice: str | None = None
-    voices: Sequence[str] = ()
     default_silence_duration_ms: int = 500
     private_runtime_config_keys: frozenset[str] = frozenset()
     requires_ref_audio: bool = False
     speaks_at_speed: bool = False
-    sampling_knobs: frozenset[str] = frozenset()
 
     @abstractmethod
     def capabilities(self, max_sessions: int) -> DuplexCapabilities:
@@ -91,18 +85,6 @@ class DuplexModelPlugin(ABC):
         """
         return
 
-    def check_tools(self, tools: Sequence[Mapping[str, Any]], param: str) -> None:
-        """Try whether the model can be told of functions, at the command that declares them.
-
-        Args:
-            tools: the functions of a session or of one response, as the client wrote them.
-            param: where they stand: `session.tools` or `response.tools`.
-
-        Raises:
-            RealtimeError: the command is refused; its `param` says where below `param`.
-        """
-        return
-
     def runtime_config_for_function_output(
         self,
         config: DuplexSessionConfig,
@@ -143,25 +125,6 @@ class DuplexModelPlugin(ABC):
         """
         return None
 
-    @abstractmethod
-    def plan_turn(self, turn: TurnInput) -> TurnPlan:
-        """Plan the request that answers one turn.
-
-        Raises:
-            RealtimeError: the turn cannot be answered (`text_only_turn_unsupported`, ...).
-        """
-
-    async def prepare_turn(self, turn: TurnInput) -> TurnPlan:
-        """Plan the request that answers one turn, and take time for it.
-
-        For a plugin with real work to do, such as preparing images in a thread. A turn that is cancelled
-        meanwhile cancels this; so does one that takes longer than `unit_timeout_s`.
-
-        Raises:
-            RealtimeError: as `plan_turn`.
-        """
-        return self.plan_turn(turn)
-
     def plan_partial(self, pcm: Pcm, language: str | None) -> StageForward | None:
         """The unit that gives a quick transcript of speech that goes on, or None if the model has none."""
         return None
@@ -181,18 +144,3 @@ class DuplexModelPlugin(ABC):
         says this text.
         """
         return None
-
-    @abstractmethod
-    def forward(self, stage_id: int, output: StageOutput, request: RequestView) -> Sequence[StageForward]:
-        """Units for later stages that this output makes possible, in order.
-
-        Called for stages before the final one.
-        """
-
-    @abstractmethod
-    def project(self, stage_id: int, output: StageOutput, request: RequestView) -> Sequence[ModelResult]:
-        """What the output means to the client; empty for an output that only feeds a later stage.
-
-        A `ModelFailure` ends the request, and so does a `ListenResult` or `TurnEnd` unless the request is
-        resumable: its other stages are aborted.
-        """

@@ -12,9 +12,9 @@ from typing import Any
 
 from attrs import Factory, frozen
 
+from duplex_trio.pipelines.requests import RequestView, StageForward, TurnInput, TurnPlan
 from duplex_trio.plugin.pcm_buffer import FixedUnitBuffer, PcmAppendBuffer
 from duplex_trio.plugin.plugin import DuplexModelPlugin
-from duplex_trio.plugin.requests import RequestView, StageForward, TurnInput, TurnPlan
 from duplex_trio.protocol.duplex import RealtimeError
 from duplex_trio.stages.units import ChatMessage, Pcm
 

@@ -6,7 +6,7 @@ Nothing of it waits: it takes effect as the result comes.
 
 from __future__ import annotations
 
-from duplex_trio.plugin.results import ClientNote, ModelContext, ModelNote
+from duplex_trio.pipelines.results import ClientNote, ModelContext, ModelNote
 from duplex_trio.protocol.duplex import ModelEvent
 from duplex_trio.session.core import SessionCore
 from duplex_trio.session.hooks import hook_faults

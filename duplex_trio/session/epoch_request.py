@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from duplex_trio.plugin.requests import RequestView
+from duplex_trio.pipelines.requests import RequestView
 from duplex_trio.plugin.resumable import EpochInput, ResumableModelPlugin
 from duplex_trio.session.core import SessionCore
 from duplex_trio.session.port import StageRequestContext

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from duplex_trio.plugin.results import ModelFailure
+from duplex_trio.pipelines.results import ModelFailure
 from duplex_trio.protocol.duplex import ERROR_CLASSES, RealtimeError
 from duplex_trio.session.port import DuplexStageRequest
 from duplex_trio.stages.errors import StageDeadError

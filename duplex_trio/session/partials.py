@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import trio
 
-from duplex_trio.plugin.requests import StageForward
+from duplex_trio.pipelines.requests import StageForward
 from duplex_trio.session.core import SessionCore
 from duplex_trio.session.state.agreement import LocalAgreement
 from duplex_trio.session.state.input import input_item_id, transcript_delta

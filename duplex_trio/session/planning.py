@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from duplex_trio.plugin.requests import Truncation, TurnInput, TurnPlan
+from duplex_trio.pipelines.requests import Truncation, TurnInput, TurnPlan
 from duplex_trio.protocol.duplex import ResponseCreateOptions
 from duplex_trio.session.core import SessionCore
 from duplex_trio.session.hooks import hook_faults

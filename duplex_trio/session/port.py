@@ -9,8 +9,8 @@ from typing import Any
 import trio
 from attrs import frozen
 
-from duplex_trio.plugin.requests import StageForward
-from duplex_trio.plugin.results import DeliveredOutput, ModelFailure, TokenUsage
+from duplex_trio.pipelines.requests import StageForward
+from duplex_trio.pipelines.results import DeliveredOutput, ModelFailure, TokenUsage
 from duplex_trio.session.state.fence import DuplexFence
 from duplex_trio.stages.port import OutputSink, StageStream
 from duplex_trio.stages.units import Pcm

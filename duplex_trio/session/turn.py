@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 from attrs import define, field
 
-from duplex_trio.plugin.results import TokenUsage
+from duplex_trio.pipelines.results import TokenUsage
 from duplex_trio.protocol.duplex import RealtimeError, RequestMetrics, ResponseCreateOptions, Usage
 from duplex_trio.session.port import DuplexStageRequest
 from duplex_trio.session.state.response import Response

@@ -13,7 +13,7 @@ from functools import partial
 
 import trio
 
-from duplex_trio.plugin.results import (
+from duplex_trio.pipelines.results import (
     DeliveredOutput,
     FunctionCallArguments,
     FunctionCallBegin,

@@ -18,8 +18,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import trio
 
-from duplex_trio.plugin.requests import RequestView, StageForward
-from duplex_trio.plugin.results import (
+from duplex_trio.pipelines.requests import RequestView, StageForward
+from duplex_trio.pipelines.results import (
     DeliveredOutput,
     FunctionCallResult,
     ListenResult,

@@ -5,5 +5,9 @@ from __future__ import annotations
 import trio
 
 
+class StageLoadError(Exception):
+    """The runtime of a stage could not be started; the cause is chained."""
+
+
 class StageDeadError(trio.BrokenResourceError):
     """The stage is not running: it has not begun, has broken, or has ended."""

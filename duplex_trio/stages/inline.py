@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import trio
 
+from duplex_trio.stages.port import Stage
 from duplex_trio.stages.run import ThreadStage
 from duplex_trio.stages.thread_stream import Open, Submit
 from duplex_trio.stages.worker import StageWorker
@@ -38,15 +39,15 @@ class InlineStage(ThreadStage):
         super().wake()
         self._kick.set()
 
-    async def run(self, task_status: trio.TaskStatus[ThreadStage] = trio.TASK_STATUS_IGNORED) -> None:
-        """Carry the stage until cancelled. Use `run_stage`."""
+    async def run(self, task_status: trio.TaskStatus[Stage] = trio.TASK_STATUS_IGNORED) -> None:
+        """Carry the stage until it is cancelled or broken; see `Stage.run`."""
         self._worker.load()
         self.alive = True
         task_status.started(self)
         try:
-            while True:
+            while self.alive:
                 self._kick = trio.Event()
-                if not await self._step():
+                if not await self._step() and self.alive:
                     await self._kick.wait()
         finally:
             self._end_all(f"stage {self.name!r} has stopped")

@@ -148,9 +148,24 @@ class StageStream(ABC):
 
 
 class Stage(ABC):
-    """One model runtime, seen from the Trio thread."""
+    """One model runtime, seen from the Trio thread.
+
+    `alive` says whether it takes requests.
+    """
 
     name: str
+    alive: bool
+
+    @abstractmethod
+    async def run(self, task_status: trio.TaskStatus[Stage] = ...) -> None:
+        """Carry the stage until it is cancelled or its runtime breaks; started when the runtime is loaded.
+
+        A runtime that breaks fails all of its live requests with `engine_dead` before this returns. A stage runs
+        once; whoever wants it back makes another.
+
+        Raises:
+            StageLoadError: the runtime could not be loaded.
+        """
 
     @abstractmethod
     def open(self, request: StageRequest, sink: OutputSink | None = None) -> StageStream:

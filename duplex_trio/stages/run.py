@@ -24,7 +24,7 @@ from queue import Empty, SimpleQueue
 import structlog
 import trio
 
-from duplex_trio.stages.errors import StageDeadError
+from duplex_trio.stages.errors import StageDeadError, StageLoadError
 from duplex_trio.stages.port import (
     OutputSink,
     Stage,
@@ -51,10 +51,6 @@ log = structlog.get_logger("duplex_trio.stages")
 
 DRAINED_AT_ONCE_MAX = 32
 """Messages from the thread that are handled before the loop gets to do something else, some 30 us each."""
-
-
-class StageLoadError(Exception):
-    """The runtime of a stage could not be started; the cause is chained."""
 
 
 class ThreadStage(Stage, WorkerContext):
@@ -149,21 +145,22 @@ class ThreadStage(Stage, WorkerContext):
             if self._commands.qsize() >= self._command_limit:
                 await self._room.park()
 
-    async def run(self, task_status: trio.TaskStatus[ThreadStage] = trio.TASK_STATUS_IGNORED) -> None:
-        """Carry the stage until cancelled. Use `run_stage`."""
+    async def run(self, task_status: trio.TaskStatus[Stage] = trio.TASK_STATUS_IGNORED) -> None:
+        """Carry the stage until it is cancelled or broken; see `Stage.run`."""
         self._token = trio.lowlevel.current_trio_token()
+        begun = False
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._carry_thread, name=f"stage thread {self.name}")
                 await self._loaded.wait()
                 if self._death is None:
-                    self.alive = True
+                    self.alive = begun = True
                     task_status.started(self)
                     await self._ended.wait()
         finally:
             self.alive = False
         # Outside of the nursery, which would wrap it in a group.
-        if self._death is not None:
+        if self._death is not None and not begun:
             raise StageLoadError(f"stage {self.name!r} could not be loaded: {self._death}") from self._death
 
     async def _carry_thread(self) -> None:
@@ -177,8 +174,7 @@ class ThreadStage(Stage, WorkerContext):
             self._drain()
             self._loaded.set()
             self._end_all(f"stage {self.name!r} has stopped")
-            if self._death is None:
-                self._ended.set()
+            self._ended.set()
             nursery.cancel_scope.cancel()
 
     async def _stop_when_cancelled(self) -> None:
@@ -356,9 +352,7 @@ class ThreadStage(Stage, WorkerContext):
                 pass
 
 
-async def run_stage(
-    stage: ThreadStage, *, task_status: trio.TaskStatus[ThreadStage] = trio.TASK_STATUS_IGNORED
-) -> None:
+async def run_stage(stage: Stage, *, task_status: trio.TaskStatus[Stage] = trio.TASK_STATUS_IGNORED) -> None:
     """Carry a stage until cancelled; `task_status.started` fires when its runtime is loaded.
 
     A runtime that breaks later fails all of its live requests with `engine_dead`; the stage then stays up,
@@ -371,7 +365,7 @@ async def run_stage(
 
 
 async def run_stages(
-    stages: Sequence[ThreadStage], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    stages: Sequence[Stage], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
     """Carry stages until cancelled, loaded side by side; started when all are loaded.
 

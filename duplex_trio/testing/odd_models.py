@@ -11,9 +11,9 @@ from duplex_trio.models.scripted.native import NativeAnswer, NativePipeline, Nat
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.models.scripted.workers import ScriptedAsr
-from duplex_trio.plugin.pipeline import Pipeline
-from duplex_trio.plugin.requests import RequestView
-from duplex_trio.plugin.results import ClientNote, ModelResult
+from duplex_trio.pipelines.pipeline import Pipeline
+from duplex_trio.pipelines.requests import RequestView
+from duplex_trio.pipelines.results import ClientNote, ModelResult
 from duplex_trio.stages.port import StageOutput
 from duplex_trio.stages.units import SpeechSegment, TextDelta, Transcript
 from duplex_trio.stages.worker import StageWorker, UnitRefused

@@ -12,7 +12,7 @@ from duplex_trio.engine import SessionLimits, StageFactory
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script
-from duplex_trio.plugin.pipeline import Pipeline
+from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.protocol.duplex.session import DialectName
 from duplex_trio.stages.inline import InlineStage
 from duplex_trio.stages.worker import StageWorker

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from duplex_trio.models.scripted.native import NativePipeline, NativePlugin
-from duplex_trio.plugin.requests import RequestView, StageForward
+from duplex_trio.pipelines.requests import RequestView, StageForward
 from duplex_trio.plugin.resumable import EpochInput, UnitInput
 
 LOUD_PEAK = 0.1

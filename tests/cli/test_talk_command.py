@@ -17,7 +17,7 @@ from duplex_trio.cli.main import main
 from duplex_trio.cli.talk import command
 from duplex_trio.clients import DuplexConnectionError
 from duplex_trio.protocol.duplex.audio import write_wav
-from duplex_trio.stages.run import StageLoadError
+from duplex_trio.stages.errors import StageLoadError
 
 
 def parse(*arguments: str) -> argparse.Namespace:

@@ -26,7 +26,7 @@ from duplex_trio.entrypoints.duplex_omni import DuplexOmni
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.models.scripted.turns import TurnsPipeline
-from duplex_trio.plugin.pipeline import Pipeline
+from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.serving.options import ServeOptions, Transport
 from duplex_trio.serving.run import run_server
 from duplex_trio.session.dispatch import SessionDispatch

@@ -14,9 +14,9 @@ import trio
 from trio.testing import MockClock
 
 from duplex_trio.engine.orchestrator import Orchestrator, PipelineRequest, StageRouter
-from duplex_trio.plugin.pipeline import StageSpec, check_topology
-from duplex_trio.plugin.requests import StageForward
-from duplex_trio.plugin.results import ListenResult, ModelFailure, ModelResult, TextResult, TurnEnd
+from duplex_trio.pipelines.config import StageSpec, check_topology
+from duplex_trio.pipelines.requests import StageForward
+from duplex_trio.pipelines.results import ListenResult, ModelFailure, ModelResult, TextResult, TurnEnd
 from duplex_trio.stages.inline import InlineStage
 from duplex_trio.stages.port import StageOutput, StageRequest
 from duplex_trio.stages.run import run_stages

@@ -21,9 +21,9 @@ from duplex_trio.models.scripted.native import NativePipeline
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.models.scripted.turns import TurnsPipeline, TurnsPlugin
+from duplex_trio.pipelines.pipeline import Pipeline
+from duplex_trio.pipelines.requests import TurnInput, TurnPlan
 from duplex_trio.plugin.capabilities import DuplexCapabilities
-from duplex_trio.plugin.pipeline import Pipeline
-from duplex_trio.plugin.requests import TurnInput, TurnPlan
 from duplex_trio.protocol.duplex.session import DuplexSessionConfig
 from duplex_trio.stages.inline import InlineStage
 

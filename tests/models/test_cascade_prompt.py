@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from duplex_trio.models.cascade.profiles import ChatProfile
 from duplex_trio.models.cascade.prompt import KEEPS_WHAT_FITS, build_prompt
-from duplex_trio.plugin.requests import Truncation
+from duplex_trio.pipelines.requests import Truncation
 from duplex_trio.protocol.duplex import RealtimeError
 from duplex_trio.stages.units import ChatCall, ChatMessage, ChatPrompt
 

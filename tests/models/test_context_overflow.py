@@ -12,8 +12,8 @@ from duplex_trio.models.cascade.plugin import CascadePlugin
 from duplex_trio.models.cascade.profiles import ChatProfile
 from duplex_trio.models.scripted.native import NativePipeline, NativePlugin
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
-from duplex_trio.plugin.requests import RequestView, StageForward
-from duplex_trio.plugin.results import ListenResult, ModelResult
+from duplex_trio.pipelines.requests import RequestView, StageForward
+from duplex_trio.pipelines.results import ListenResult, ModelResult
 from duplex_trio.plugin.resumable import UnitInput
 from duplex_trio.protocol.duplex import (
     CreateItem,

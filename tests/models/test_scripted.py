@@ -12,7 +12,7 @@ from duplex_trio.cli.errors import CommandError
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script, tool_call
 from duplex_trio.models.scripted.workers import EnergyVad, ScriptedAsr, ScriptedLlm, ScriptedTts, ScriptedVad
-from duplex_trio.plugin.pipeline import check_topology
+from duplex_trio.pipelines.config import check_topology
 from duplex_trio.stages.port import StageRequest
 from duplex_trio.stages.units import (
     ChatMessage,

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from trio.testing import MockClock
 
-from duplex_trio.models.registry import pipeline_names, pipeline_stages
 from duplex_trio.models.scripted.mind import MindStep, MindTurn, MindWorker
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.models.scripted.turns import TurnsPipeline
-from duplex_trio.plugin.pipeline import check_topology
+from duplex_trio.pipelines.config import check_topology
+from duplex_trio.pipelines.registry import pipeline_config, pipeline_names
 from duplex_trio.protocol.duplex import (
     CreateItem,
     CreateResponse,
@@ -112,7 +112,7 @@ def test_requests_take_turns_and_may_be_forgotten() -> None:
 def test_it_is_a_model_of_the_package() -> None:
     """Found by its name, with stages in order."""
     assert "scripted_turns" in pipeline_names()
-    check_topology(pipeline_stages("scripted_turns"))
+    check_topology(pipeline_config("scripted_turns").stages)
     assert TurnsPipeline().model_name() == "scripted_turns"
 
 

@@ -18,11 +18,11 @@ from duplex_trio.models.scripted.native import NativeAnswer, NativePipeline, Nat
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.models.scripted.turns import TurnsMemory, TurnsPipeline, TurnsPlugin
+from duplex_trio.pipelines.pipeline import Pipeline
+from duplex_trio.pipelines.requests import RequestView, TurnInput, TurnPlan
+from duplex_trio.pipelines.results import ModelResult, TurnEnd
 from duplex_trio.plugin.capabilities import DuplexCapabilities
 from duplex_trio.plugin.pcm_buffer import FixedUnitBuffer, PcmAppendBuffer, PcmAppendReservation
-from duplex_trio.plugin.pipeline import Pipeline
-from duplex_trio.plugin.requests import RequestView, TurnInput, TurnPlan
-from duplex_trio.plugin.results import ModelResult, TurnEnd
 from duplex_trio.protocol.duplex.session import DuplexSessionConfig
 from duplex_trio.stages.port import StageOutput, StageRequest
 from duplex_trio.stages.worker import StageWorker

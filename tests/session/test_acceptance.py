@@ -51,7 +51,7 @@ from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.models.scripted.turns import TurnsPipeline
 from duplex_trio.models.scripted.workers import ScriptedVad
-from duplex_trio.plugin.pipeline import Pipeline
+from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.protocol.duplex import (
     AckPlayback,
     AppendAudio,

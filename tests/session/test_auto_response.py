@@ -12,7 +12,7 @@ from duplex_trio.models.scripted.lockstep import LockstepPipeline
 from duplex_trio.models.scripted.native import NativePipeline
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.turns import TurnsPipeline
-from duplex_trio.plugin.pipeline import Pipeline
+from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.protocol.duplex import (
     ErrorEvent,
     InputAudioBufferSpeechStarted,
@@ -35,7 +35,7 @@ TURNS = (ScriptedPipeline, TurnsPipeline)
 each_model = pytest.mark.parametrize(
     ("model", "owns"),
     [(model, model in OWN_TURNS) for model in (*OWN_TURNS, *TURNS)],
-    ids=[model.name for model in (*OWN_TURNS, *TURNS)],
+    ids=[model.config.name for model in (*OWN_TURNS, *TURNS)],
 )
 each_dialect = pytest.mark.parametrize("dialect", ["ga", "beta", "duplex"])
 

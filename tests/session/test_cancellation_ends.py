@@ -19,7 +19,7 @@ from duplex_trio.entrypoints.duplex_omni import DuplexOmni
 from duplex_trio.models.scripted.native import NativePipeline
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script
-from duplex_trio.plugin.pipeline import Pipeline
+from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.protocol.duplex import (
     BargeIn,
     CloseSession,
@@ -64,7 +64,7 @@ async def swept(scene: Callable[[int], Awaitable[int]], stride: int) -> None:
 
 async def speaking(omni: DuplexOmni, talker: Talker) -> None:
     """Let the model be in the middle of an answer, whichever model it is."""
-    if omni.pipeline.name == "scripted":
+    if omni.pipeline.config.name == "scripted":
         talker.write("go on")
     else:
         talker.append(1000, loud=True)

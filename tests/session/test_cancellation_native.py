@@ -9,7 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from duplex_trio.models.scripted.native import NativePipeline, NativePlugin
-from duplex_trio.plugin.requests import RequestView, StageForward
+from duplex_trio.pipelines.requests import RequestView, StageForward
 from duplex_trio.plugin.resumable import UnitInput
 from duplex_trio.protocol.duplex import (
     BargeIn,

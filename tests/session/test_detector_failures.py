@@ -14,7 +14,7 @@ from duplex_trio.models.scripted.native import NativePipeline
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.models.scripted.workers import EnergyVad
-from duplex_trio.plugin.pipeline import Pipeline
+from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.protocol.duplex import (
     Commit,
     ErrorEvent,

@@ -15,8 +15,8 @@ from duplex_trio.models.cascade.profiles import ChatProfile
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.models.scripted.workers import ScriptedLlm
-from duplex_trio.plugin.requests import RequestView, StageForward, TurnInput, TurnPlan
-from duplex_trio.plugin.results import ModelResult
+from duplex_trio.pipelines.requests import RequestView, StageForward, TurnInput, TurnPlan
+from duplex_trio.pipelines.results import ModelResult
 from duplex_trio.protocol.duplex import (
     Commit,
     ConversationItemInputAudioTranscriptionCompleted,

@@ -18,9 +18,9 @@ from trio.testing import MockClock
 from duplex_trio.models.scripted.native import NativePipeline, NativePlugin
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.models.scripted.turns import TurnsPipeline, TurnsPlugin
+from duplex_trio.pipelines.requests import RequestView, StageForward
+from duplex_trio.pipelines.results import FunctionCallResult, ModelResult, SpeechResult
 from duplex_trio.plugin.capabilities import DuplexCapabilities
-from duplex_trio.plugin.requests import RequestView, StageForward
-from duplex_trio.plugin.results import FunctionCallResult, ModelResult, SpeechResult
 from duplex_trio.plugin.resumable import EpochInput, UnitInput
 from duplex_trio.protocol.dialects import Dialect, render
 from duplex_trio.protocol.duplex import (

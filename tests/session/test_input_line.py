@@ -13,7 +13,7 @@ from duplex_trio.engine import Attachment, SessionLimits
 from duplex_trio.models.scripted.lockstep import LockstepPipeline
 from duplex_trio.models.scripted.native import NativePipeline
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
-from duplex_trio.plugin.pipeline import Pipeline
+from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.protocol.duplex import (
     AppendAudio,
     BargeIn,

@@ -11,7 +11,7 @@ from trio.testing import MockClock
 
 from duplex_trio.engine import SessionLimits
 from duplex_trio.models.scripted.lockstep import FRAME_MS, FRAME_SAMPLES, LockstepPipeline, LockstepPlugin
-from duplex_trio.plugin.requests import RequestView, StageForward
+from duplex_trio.pipelines.requests import RequestView, StageForward
 from duplex_trio.plugin.resumable import UnitInput
 from duplex_trio.protocol.duplex import (
     AppendAudio,

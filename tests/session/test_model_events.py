@@ -12,8 +12,8 @@ from duplex_trio.models.cascade.plugin import CascadePlugin
 from duplex_trio.models.cascade.profiles import ChatProfile
 from duplex_trio.models.scripted.native import NativePipeline, NativePlugin
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
-from duplex_trio.plugin.requests import RequestView
-from duplex_trio.plugin.results import ClientNote, ModelResult
+from duplex_trio.pipelines.requests import RequestView
+from duplex_trio.pipelines.results import ClientNote, ModelResult
 from duplex_trio.protocol.dialects import Dialect, render
 from duplex_trio.protocol.duplex import ErrorEvent, ModelEvent, ResponseDone
 from duplex_trio.protocol.duplex.events_own import MODEL_EVENT_BYTES_MAX

@@ -17,8 +17,8 @@ from duplex_trio.models.scripted.native import (
     NativeUnit,
     NativeWorker,
 )
-from duplex_trio.plugin.requests import RequestView
-from duplex_trio.plugin.results import ModelResult, SegmentEnd, UserTranscript
+from duplex_trio.pipelines.requests import RequestView
+from duplex_trio.pipelines.results import ModelResult, SegmentEnd, UserTranscript
 from duplex_trio.protocol.duplex import (
     BargeIn,
     CancelResponse,

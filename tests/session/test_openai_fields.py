@@ -25,8 +25,8 @@ from trio.testing import MockClock
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.models.scripted.turns import TurnsPipeline, TurnsPlugin
 from duplex_trio.models.scripted.workers import EnergyVad
+from duplex_trio.pipelines.requests import StageForward, TurnInput, TurnPlan
 from duplex_trio.plugin.capabilities import DuplexCapabilities
-from duplex_trio.plugin.requests import StageForward, TurnInput, TurnPlan
 from duplex_trio.protocol.dialects import Dialect, render
 from duplex_trio.protocol.duplex import ErrorEvent, ResponseDone
 from duplex_trio.stages.units import Pcm

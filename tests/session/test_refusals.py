@@ -27,8 +27,8 @@ from duplex_trio.models.cascade.profiles import ChatProfile
 from duplex_trio.models.scripted.native import NativePipeline
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script
+from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.plugin.capabilities import DuplexCapabilities
-from duplex_trio.plugin.pipeline import Pipeline
 from duplex_trio.protocol.duplex import (
     AckPlayback,
     AppendAudio,

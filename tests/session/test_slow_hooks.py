@@ -15,9 +15,9 @@ from duplex_trio.engine import SessionLimits
 from duplex_trio.models.scripted.native import NativePipeline, NativePlugin
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.models.scripted.turns import TurnsMemory, TurnsPipeline, TurnsPlugin
+from duplex_trio.pipelines.requests import RequestView, StageForward, TurnInput, TurnPlan
+from duplex_trio.pipelines.results import ModelNote, ModelResult
 from duplex_trio.plugin.capabilities import DuplexCapabilities
-from duplex_trio.plugin.requests import RequestView, StageForward, TurnInput, TurnPlan
-from duplex_trio.plugin.results import ModelNote, ModelResult
 from duplex_trio.plugin.resumable import UnitInput
 from duplex_trio.protocol.duplex import (
     BargeIn,

@@ -11,8 +11,8 @@ from trio.testing import MockClock
 
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.models.scripted.turns import TurnsPipeline, TurnsPlugin
-from duplex_trio.plugin.requests import RequestView
-from duplex_trio.plugin.results import ModelResult, UserTranscript
+from duplex_trio.pipelines.requests import RequestView
+from duplex_trio.pipelines.results import ModelResult, UserTranscript
 from duplex_trio.protocol.duplex import (
     AppendAudio,
     Commit,

@@ -13,8 +13,8 @@ from duplex_trio.models.scripted.native import NativePipeline, NativePlugin
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.models.scripted.workers import ScriptedLlm
-from duplex_trio.plugin.requests import RequestView
-from duplex_trio.plugin.results import ListenResult, ModelResult, TokenUsage, TurnEnd
+from duplex_trio.pipelines.requests import RequestView
+from duplex_trio.pipelines.results import ListenResult, ModelResult, TokenUsage, TurnEnd
 from duplex_trio.protocol.duplex import (
     BargeIn,
     CancelResponse,

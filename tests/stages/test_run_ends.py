@@ -8,8 +8,9 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from duplex_trio.stages.errors import StageLoadError
 from duplex_trio.stages.port import StageFailed, StageRequest, StageStream
-from duplex_trio.stages.run import StageLoadError, ThreadStage, run_stage
+from duplex_trio.stages.run import ThreadStage, run_stage
 from duplex_trio.testing.stage_script import GUARD_S, Hold, Recorder, RunStage, ScriptWorker, held
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import trio
 
+from duplex_trio.stages.errors import StageLoadError
 from duplex_trio.stages.port import StageFailed, StageOutput, StageRequest
-from duplex_trio.stages.run import StageLoadError, ThreadStage, run_stage
+from duplex_trio.stages.run import ThreadStage, run_stage
 from duplex_trio.stages.units import ChatMessage, ChatPrompt, GenerationParams
 from duplex_trio.stages.vllm import VllmConfig, VllmWorker
 from duplex_trio.stages.worker import StageWorker, WorkerContext

@@ -183,7 +183,7 @@ def _explanation(error: BaseException) -> str | None:
     from duplex_trio.entrypoints.duplex_omni import WarmUpError
     from duplex_trio.serving.address import AddressUnavailableError
     from duplex_trio.serving.guards import GuardsUnavailableError
-    from duplex_trio.stages.run import StageLoadError
+    from duplex_trio.stages.errors import StageLoadError
 
     if isinstance(error, StageLoadError):
         text = str(error) if error.__cause__ is None else f"{error}: {error.__cause__}"

@@ -23,7 +23,7 @@ from duplex_trio.models.calling.parser import (
     Words,
 )
 from duplex_trio.models.calling.schemas import ArgumentsError, check_arguments
-from duplex_trio.plugin.results import FunctionCallArguments, FunctionCallBegin, FunctionCallEnd
+from duplex_trio.pipelines.results import FunctionCallArguments, FunctionCallBegin, FunctionCallEnd
 
 CallResult = FunctionCallBegin | FunctionCallArguments | FunctionCallEnd
 

@@ -15,8 +15,8 @@ from attrs import define, field, frozen
 from duplex_trio.models.calling.watch import CallResult, CallWatch
 from duplex_trio.models.cascade.clauses import ClauseSplitter
 from duplex_trio.models.cascade.speech_text import speakable
-from duplex_trio.plugin.requests import TurnInput
-from duplex_trio.plugin.results import ModelResult, SpeechResult, TextResult, TokenUsage, TurnEnd
+from duplex_trio.pipelines.requests import TurnInput
+from duplex_trio.pipelines.results import ModelResult, SpeechResult, TextResult, TokenUsage, TurnEnd
 from duplex_trio.stages.units import Clause, SpeechChunk, TextDelta
 
 

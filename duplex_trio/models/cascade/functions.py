@@ -11,7 +11,7 @@ from duplex_trio.models.calling.relevance import likely_function
 from duplex_trio.models.calling.schemas import SchemaError, check_schema
 from duplex_trio.models.calling.wording import ToolChoice
 from duplex_trio.models.cascade.profiles import ChatProfile
-from duplex_trio.plugin.requests import TurnInput
+from duplex_trio.pipelines.requests import TurnInput
 from duplex_trio.protocol.duplex import RealtimeError
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from duplex_trio.models.calling.guides import Guide
 from duplex_trio.models.cascade.profiles import ChatProfile
-from duplex_trio.plugin.requests import TurnInput
+from duplex_trio.pipelines.requests import TurnInput
 from duplex_trio.stages.units import GenerationParams
 
 _BY_NAME = ("min_p", "presence_penalty", "frequency_penalty")

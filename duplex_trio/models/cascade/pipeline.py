@@ -12,7 +12,8 @@ from duplex_trio.models.cascade.plugin import ASR, LLM, TTS, CascadePlugin
 from duplex_trio.models.cascade.profiles import ChatProfile, profile_for, with_sampling
 from duplex_trio.models.cascade.tts import VOICE, HibariWorker
 from duplex_trio.models.references import resolve_reference
-from duplex_trio.plugin.pipeline import Pipeline, StageSpec
+from duplex_trio.pipelines.config import PipelineConfig, StageSpec
+from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.stages.silero import SileroWorker
 from duplex_trio.stages.vllm import VllmWorker
 from duplex_trio.stages.vllm_chat import ChatTokenizer
@@ -31,11 +32,17 @@ class CascadePipeline(Pipeline):
         deploy: the deployment; a stage without a model gets the packaged one.
     """
 
-    name = "cascade"
-    stages = (
-        StageSpec(stage_id=ASR, name="asr"),
-        StageSpec(stage_id=LLM, name="llm", input_sources=(ASR,)),
-        StageSpec(stage_id=TTS, name="tts", input_sources=(LLM,), window=CLAUSES_WINDOW),
+    config = PipelineConfig(
+        name="cascade",
+        stages=(
+            StageSpec(stage_id=ASR, name="asr"),
+            StageSpec(stage_id=LLM, name="llm", input_sources=(ASR,), final_output="text"),
+            StageSpec(
+                stage_id=TTS, name="tts", input_sources=(LLM,), window=CLAUSES_WINDOW, final_output="audio"
+            ),
+        ),
+        default_session_mode="duplex",
+        default_deploy="cascade_cpu",
     )
 
     def __init__(self, deploy: DeployConfig) -> None:
@@ -44,7 +51,7 @@ class CascadePipeline(Pipeline):
         Raises:
             ModelReferenceError: a model of the deployment cannot be found.
         """
-        self._deploy = deploy
+        super().__init__(deploy)
         self._llm = resolve_reference(self._reference(LLM), "llm")
         self._asr = resolve_reference(self._reference(ASR), "asr")
         self._tts = resolve_reference(self._reference(TTS), "tts")
@@ -69,7 +76,7 @@ class CascadePipeline(Pipeline):
             assert self._asr.path is not None
             return WhisperWorker(self._asr.path)
         if stage_id == LLM:
-            return VllmWorker(vllm_config(self._llm_path, self._profile, self._deploy.stage(LLM)))
+            return VllmWorker(vllm_config(self._llm_path, self._profile, self.deploy.stage(LLM)))
         return HibariWorker(self._tts.path)
 
     def build_plugin(self) -> CascadePlugin:
@@ -77,7 +84,7 @@ class CascadePipeline(Pipeline):
         return CascadePlugin(
             self._profile,
             voices=(VOICE,),
-            context_tokens=self._deploy.stage(LLM).max_model_len,
+            context_tokens=self.deploy.stage(LLM).max_model_len,
             count_tokens=self._tokenizer.count,
             guided=True,
         )
@@ -90,7 +97,7 @@ class CascadePipeline(Pipeline):
         return SileroWorker(self._vad.path)
 
     def _reference(self, stage_id: int) -> str:
-        return self._deploy.stage(stage_id).model or DEFAULT_MODELS[stage_id]
+        return self.deploy.stage(stage_id).model or DEFAULT_MODELS[stage_id]
 
 
 def vllm_config(model: str, profile: ChatProfile, stage: StageDeploy) -> VllmConfig:

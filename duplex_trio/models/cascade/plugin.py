@@ -23,15 +23,15 @@ from duplex_trio.models.cascade.functions import calling_of, check_tools
 from duplex_trio.models.cascade.params import generation_params
 from duplex_trio.models.cascade.profiles import ChatProfile
 from duplex_trio.models.cascade.prompt import CountTokens, build_prompt
-from duplex_trio.plugin.capabilities import DuplexCapabilities
-from duplex_trio.plugin.plugin import DuplexModelPlugin
-from duplex_trio.plugin.requests import RequestView, StageForward, TurnInput, TurnPlan
-from duplex_trio.plugin.results import (
+from duplex_trio.pipelines.requests import RequestView, StageForward, TurnInput, TurnPlan
+from duplex_trio.pipelines.results import (
     ListenResult,
     ModelFailure,
     ModelResult,
     UserTranscript,
 )
+from duplex_trio.plugin.capabilities import DuplexCapabilities
+from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.protocol.sampling import KNOBS
 from duplex_trio.stages.port import StageOutput
 from duplex_trio.stages.units import (

@@ -10,7 +10,7 @@ import attrs
 
 from duplex_trio.models.calling.wording import ToolChoice, demand, in_words, instruction
 from duplex_trio.models.cascade.profiles import ChatProfile
-from duplex_trio.plugin.requests import Truncation
+from duplex_trio.pipelines.requests import Truncation
 from duplex_trio.protocol.duplex import RealtimeError
 from duplex_trio.stages.units import ChatMessage, ChatPrompt
 

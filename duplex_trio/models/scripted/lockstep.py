@@ -16,10 +16,11 @@ from attrs import define, frozen
 
 from duplex_trio.deploy.config import DeployConfig
 from duplex_trio.models.scripted.workers import TONE_HZ, TTS_RATE_HZ, EnergyVad
+from duplex_trio.pipelines.config import PipelineConfig, StageSpec
+from duplex_trio.pipelines.pipeline import Pipeline
+from duplex_trio.pipelines.requests import RequestView, StageForward
+from duplex_trio.pipelines.results import ModelResult, SegmentEnd, SpeechResult
 from duplex_trio.plugin.capabilities import DuplexCapabilities
-from duplex_trio.plugin.pipeline import Pipeline, StageSpec
-from duplex_trio.plugin.requests import RequestView, StageForward
-from duplex_trio.plugin.results import ModelResult, SegmentEnd, SpeechResult
 from duplex_trio.plugin.resumable import EpochInput, ResumableModelPlugin, UnitInput
 from duplex_trio.stages.port import StageOutput, StageRequest
 from duplex_trio.stages.units import Pcm
@@ -122,10 +123,15 @@ class LockstepPipeline(Pipeline):
         deploy: unused; there is nothing to deploy.
     """
 
-    name = "scripted_lockstep"
-    stages = (StageSpec(stage_id=0, name="lockstep", window=4, loads_model=False),)
+    config = PipelineConfig(
+        name="scripted_lockstep",
+        stages=(StageSpec(stage_id=0, name="lockstep", window=4, loads_model=False, final_output="audio"),),
+        default_session_mode="duplex",
+        default_deploy="scripted_lockstep",
+    )
 
     def __init__(self, deploy: DeployConfig | None = None) -> None:
+        super().__init__(deploy)
         self.plugin = LockstepPlugin()
 
     def model_name(self) -> str:

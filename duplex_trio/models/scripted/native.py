@@ -15,10 +15,11 @@ from attrs import define, field, frozen
 
 from duplex_trio.deploy.config import DeployConfig
 from duplex_trio.models.scripted.workers import SPEECH_RMS, TTS_RATE_HZ, EnergyVad, tone
+from duplex_trio.pipelines.config import PipelineConfig, StageSpec
+from duplex_trio.pipelines.pipeline import Pipeline
+from duplex_trio.pipelines.requests import RequestView, StageForward
+from duplex_trio.pipelines.results import ListenResult, ModelResult, SegmentEnd, SpeechResult, TurnEnd
 from duplex_trio.plugin.capabilities import DuplexCapabilities
-from duplex_trio.plugin.pipeline import Pipeline, StageSpec
-from duplex_trio.plugin.requests import RequestView, StageForward
-from duplex_trio.plugin.results import ListenResult, ModelResult, SegmentEnd, SpeechResult, TurnEnd
 from duplex_trio.plugin.resumable import EpochInput, ResumableModelPlugin, UnitInput
 from duplex_trio.stages.port import StageOutput, StageRequest
 from duplex_trio.stages.units import Pcm
@@ -151,12 +152,17 @@ class NativePipeline(Pipeline):
         endless: never end a turn.
     """
 
-    name = "scripted_native"
-    stages = (StageSpec(stage_id=0, name="native", window=4, loads_model=False),)
+    config = PipelineConfig(
+        name="scripted_native",
+        stages=(StageSpec(stage_id=0, name="native", window=4, loads_model=False, final_output="audio"),),
+        default_session_mode="duplex",
+        default_deploy="scripted_native",
+    )
 
     def __init__(
         self, deploy: DeployConfig | None = None, *, answer: str = DEFAULT_ANSWER, endless: bool = False
     ) -> None:
+        super().__init__(deploy)
         self._answer = answer
         self._endless = endless
         self.plugin = NativePlugin()

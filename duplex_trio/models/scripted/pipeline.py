@@ -9,7 +9,8 @@ from duplex_trio.models.cascade.plugin import ASR, LLM, TTS, CascadePlugin
 from duplex_trio.models.cascade.profiles import ChatProfile
 from duplex_trio.models.scripted.script import Script, script_from
 from duplex_trio.models.scripted.workers import EnergyVad, ScriptedAsr, ScriptedLlm, ScriptedTts, ScriptedVad
-from duplex_trio.plugin.pipeline import Pipeline, StageSpec
+from duplex_trio.pipelines.config import PipelineConfig, StageSpec
+from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.stages.worker import StageWorker
 
 
@@ -23,11 +24,22 @@ class ScriptedPipeline(Pipeline):
         loudness without.
     """
 
-    name = "scripted"
-    stages = (
-        StageSpec(stage_id=ASR, name="asr", loads_model=False),
-        StageSpec(stage_id=LLM, name="llm", input_sources=(ASR,), loads_model=False),
-        StageSpec(stage_id=TTS, name="tts", input_sources=(LLM,), window=4, loads_model=False),
+    config = PipelineConfig(
+        name="scripted",
+        stages=(
+            StageSpec(stage_id=ASR, name="asr", loads_model=False),
+            StageSpec(stage_id=LLM, name="llm", input_sources=(ASR,), loads_model=False, final_output="text"),
+            StageSpec(
+                stage_id=TTS,
+                name="tts",
+                input_sources=(LLM,),
+                window=4,
+                loads_model=False,
+                final_output="audio",
+            ),
+        ),
+        default_session_mode="duplex",
+        default_deploy="scripted",
     )
 
     def __init__(
@@ -37,6 +49,7 @@ class ScriptedPipeline(Pipeline):
         script: Script | None = None,
         probabilities: Sequence[float] | None = None,
     ) -> None:
+        super().__init__(deploy)
         if script is None:
             script = Script() if deploy is None else script_from(deploy, hearing=ASR, writing=LLM)
         self.script = script

@@ -16,11 +16,10 @@ from duplex_trio.deploy.config import DeployConfig
 from duplex_trio.models.scripted.mind import MindStep, MindTurn, MindWorker
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.models.scripted.workers import ASR_RATE_HZ, TTS_RATE_HZ, EnergyVad, ScriptedTts
-from duplex_trio.plugin.capabilities import DuplexCapabilities
-from duplex_trio.plugin.pipeline import Pipeline, StageSpec
-from duplex_trio.plugin.plugin import DuplexModelPlugin
-from duplex_trio.plugin.requests import RequestView, StageForward, TurnInput, TurnPlan
-from duplex_trio.plugin.results import (
+from duplex_trio.pipelines.config import PipelineConfig, StageSpec
+from duplex_trio.pipelines.pipeline import Pipeline
+from duplex_trio.pipelines.requests import RequestView, StageForward, TurnInput, TurnPlan
+from duplex_trio.pipelines.results import (
     FunctionCallResult,
     ListenResult,
     ModelContext,
@@ -31,6 +30,8 @@ from duplex_trio.plugin.results import (
     TurnEnd,
     UserTranscript,
 )
+from duplex_trio.plugin.capabilities import DuplexCapabilities
+from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.stages.port import StageOutput
 from duplex_trio.stages.units import Clause, SpeechChunk
 from duplex_trio.stages.worker import StageWorker
@@ -153,13 +154,25 @@ class TurnsPipeline(Pipeline):
         script: what is heard and said.
     """
 
-    name = "scripted_turns"
-    stages = (
-        StageSpec(stage_id=MIND, name="mind", loads_model=False),
-        StageSpec(stage_id=VOICE, name="tts", input_sources=(MIND,), window=4, loads_model=False),
+    config = PipelineConfig(
+        name="scripted_turns",
+        stages=(
+            StageSpec(stage_id=MIND, name="mind", loads_model=False, final_output="text"),
+            StageSpec(
+                stage_id=VOICE,
+                name="tts",
+                input_sources=(MIND,),
+                window=4,
+                loads_model=False,
+                final_output="audio",
+            ),
+        ),
+        default_session_mode="duplex",
+        default_deploy="scripted_turns",
     )
 
     def __init__(self, deploy: DeployConfig | None = None, *, script: Script | None = None) -> None:
+        super().__init__(deploy)
         self.script = script or Script()
 
     def model_name(self) -> str:

@@ -13,7 +13,7 @@ from collections import deque
 from attrs import define, field, frozen
 
 from duplex_trio.deploy import SessionLimits
-from duplex_trio.plugin.results import FunctionCallArguments, FunctionCallBegin, FunctionCallEnd
+from duplex_trio.pipelines.results import FunctionCallArguments, FunctionCallBegin, FunctionCallEnd
 from duplex_trio.protocol.duplex import DuplexEvent
 
 

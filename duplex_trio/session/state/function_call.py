@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from duplex_trio.plugin.results import (
+from duplex_trio.pipelines.results import (
     FunctionCallArguments,
     FunctionCallBegin,
     FunctionCallEnd,

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import attrs
 from attrs import define, field
 
-from duplex_trio.plugin.results import FunctionCallArguments, FunctionCallBegin, FunctionCallEnd
+from duplex_trio.pipelines.results import FunctionCallArguments, FunctionCallBegin, FunctionCallEnd
 from duplex_trio.protocol.duplex import (
     DuplexEvent,
     DuplexExtension,

@@ -16,7 +16,7 @@ from typing import Any
 
 from attrs import define, field
 
-from duplex_trio.plugin.results import StageSnapshot
+from duplex_trio.pipelines.results import StageSnapshot
 
 SUMMED = frozenset(
     {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from duplex_trio.plugin.results import TokenUsage, TurnEnd
+from duplex_trio.pipelines.results import TokenUsage, TurnEnd
 from duplex_trio.protocol.duplex import InputTokenDetails, OutputTokenDetails, Usage
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import trio
 
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni
+from duplex_trio.pipelines.requests import TurnInput
 from duplex_trio.plugin.capabilities import DuplexCapabilities
-from duplex_trio.plugin.requests import TurnInput
 from duplex_trio.plugin.resumable import UnitInput
 from duplex_trio.protocol.duplex import (
     AckPlayback,

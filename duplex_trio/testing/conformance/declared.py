@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import trio
 
+from duplex_trio.pipelines.config import check_topology
 from duplex_trio.plugin.checks import plugin_faults
 from duplex_trio.plugin.pcm_buffer import BYTES_PER_SAMPLE
-from duplex_trio.plugin.pipeline import check_topology
 from duplex_trio.plugin.resumable import ResumableModelPlugin
 from duplex_trio.testing.conformance.room import Room
 
@@ -16,7 +16,7 @@ async def its_pipeline_is_whole(room: Room) -> None:
     """It has a name under which it is served, stages in order, and a worker named for each."""
     await trio.lowlevel.checkpoint()
     pipeline = room.make_pipeline()
-    assert pipeline.name, "Pipeline.name is empty"
+    assert pipeline.config.name, "PipelineConfig.name is empty"
     assert pipeline.model_name(), "Pipeline.model_name() is empty"
     check_topology(pipeline.stages)
     for stage in pipeline.stages:
@@ -33,7 +33,7 @@ async def its_plugin_is_whole(room: Room) -> None:
 async def its_capabilities_are_fixed(room: Room) -> None:
     """They depend on how many sessions there are and on nothing else, and can be shown."""
     await trio.lowlevel.checkpoint()
-    plugin = room.make_pipeline().build_plugin()
+    plugin = room.make_plugin()
     for max_sessions in (1, 8):
         able = plugin.capabilities(max_sessions)
         assert able == plugin.capabilities(max_sessions), "capabilities() gives another answer each time"
@@ -44,7 +44,7 @@ async def its_capabilities_are_fixed(room: Room) -> None:
 async def its_buffer_gives_back_what_was_not_taken(room: Room) -> None:
     """Units come whole and in order, a rollback puts a unit and those behind it back, and no byte is lost."""
     await trio.lowlevel.checkpoint()
-    plugin = room.make_pipeline().build_plugin()
+    plugin = room.make_plugin()
     if not isinstance(plugin, ResumableModelPlugin):
         return
     size = plugin.unit_samples

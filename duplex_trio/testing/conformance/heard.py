@@ -8,11 +8,11 @@ from typing import Any, Literal
 import trio
 from attrs import define, field, frozen
 
+from duplex_trio.pipelines.requests import RequestView, StageForward, TurnInput, TurnPlan
+from duplex_trio.pipelines.results import ModelResult
 from duplex_trio.plugin.capabilities import DuplexCapabilities
 from duplex_trio.plugin.pcm_buffer import PcmAppendBuffer
 from duplex_trio.plugin.plugin import DuplexModelPlugin
-from duplex_trio.plugin.requests import RequestView, StageForward, TurnInput, TurnPlan
-from duplex_trio.plugin.results import ModelResult
 from duplex_trio.plugin.resumable import EpochInput, ResumableModelPlugin, UnitInput
 from duplex_trio.protocol.duplex import FunctionCallOutputItem
 from duplex_trio.protocol.duplex.session import DuplexSessionConfig

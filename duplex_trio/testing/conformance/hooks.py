@@ -13,9 +13,9 @@ import attrs
 import numpy as np
 
 from duplex_trio.engine import SessionLimits
+from duplex_trio.pipelines.requests import TurnInput
+from duplex_trio.pipelines.results import ListenResult, SegmentEnd, TurnEnd
 from duplex_trio.plugin.plugin import DuplexModelPlugin
-from duplex_trio.plugin.requests import TurnInput
-from duplex_trio.plugin.results import ListenResult, SegmentEnd, TurnEnd
 from duplex_trio.plugin.resumable import EpochInput, ResumableModelPlugin
 from duplex_trio.protocol.duplex import ResponseCreated, ResponseDone
 from duplex_trio.testing.conformance.heard import Call, HookLog
@@ -33,7 +33,7 @@ async def its_hooks_are_pure(room: Room) -> None:
     """The hooks of a request, called again for two fresh states side by side, answer each as they did."""
     log = await _one_turn(room)
     assert log.calls, "no hook was called"
-    plugin = room.make_pipeline().build_plugin()
+    plugin = room.make_plugin()
     for request_id in dict.fromkeys(call.view.request_id for call in log.calls):
         calls = [call for call in log.calls if call.view.request_id == request_id]
         begun = next(given for given, state in log.begun if state is calls[0].view.state)

@@ -11,7 +11,8 @@ import trio
 
 from duplex_trio.engine import SessionLimits, StageFactory
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni
-from duplex_trio.plugin.pipeline import Pipeline
+from duplex_trio.pipelines.pipeline import Pipeline
+from duplex_trio.plugin.checks import check_plugin
 from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.plugin.resumable import ResumableModelPlugin
 from duplex_trio.protocol.duplex import AppendAudio, Commit, DuplexEvent
@@ -43,6 +44,10 @@ class Room:
         self.threads = threads
         self.patience_s = patience_s
         self._speech = _tone() if speech is None else speech
+
+    def make_plugin(self) -> DuplexModelPlugin:
+        """A new plugin of the model."""
+        return check_plugin(self.make_pipeline().build_plugin(), 1)
 
     @asynccontextmanager
     async def engine(

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from attrs import field, frozen
 
-from duplex_trio.plugin.pipeline import Pipeline
+from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.stages.units import Pcm
 from duplex_trio.testing.conformance import abilities, declared, faults, hooks, memory, turns
 from duplex_trio.testing.conformance.room import PATIENCE_S, Room

@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import define
 
-from duplex_trio.plugin.pipeline import Pipeline
+from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.stages.port import StageFailed, StageRequest
 from duplex_trio.stages.worker import StageWorker, WorkerContext
@@ -30,8 +30,8 @@ class WrappedPipeline(Pipeline):
         hook_log: HookLog | None = None,
         wrap_worker: Callable[[int, StageWorker], StageWorker] | None = None,
     ) -> None:
-        self.name = inner.name
-        self.stages = inner.stages
+        self.config = inner.config
+        super().__init__(inner.deploy)
         self._inner = inner
         self._hook_log = hook_log
         self._wrap_worker = wrap_worker
@@ -48,6 +48,7 @@ class WrappedPipeline(Pipeline):
     def build_plugin(self) -> DuplexModelPlugin:
         """The model's plugin, listened to."""
         plugin = self._inner.build_plugin()
+        assert isinstance(plugin, DuplexModelPlugin)
         return plugin if self._hook_log is None else heard_plugin(plugin, self._hook_log)
 
     def build_vad_worker(self) -> StageWorker | None:

@@ -12,7 +12,7 @@ from typing import Any
 import trio
 
 from duplex_trio.engine import SessionLimits
-from duplex_trio.plugin.pipeline import Pipeline
+from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.protocol.duplex import DuplexEvent, ResponseDone
 from duplex_trio.stages.worker import StageWorker
 from duplex_trio.testing.conformance.stuck import HeldInlineStage

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from duplex_trio.models.calling.watch import CallResult, CallWatch
-from duplex_trio.plugin.results import FunctionCallArguments, FunctionCallBegin, FunctionCallEnd
+from duplex_trio.pipelines.results import FunctionCallArguments, FunctionCallBegin, FunctionCallEnd
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 TOOLS = ({"type": "function", "name": "look_up", "parameters": CITY}, {"type": "function", "name": "hang_up"})

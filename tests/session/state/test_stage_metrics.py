@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duplex_trio.plugin.results import StageSnapshot
+from duplex_trio.pipelines.results import StageSnapshot
 from duplex_trio.session.state.stage_metrics import FIRST_POSITIVE, LISTED, LISTED_MAX, SUMMED, StageMetrics
 
 

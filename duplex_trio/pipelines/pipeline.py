@@ -1,0 +1,86 @@
+"""A declared model together with what a deployment says of it: builds its runtimes and what joins them."""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from typing import Any
+
+from duplex_trio.deploy.config import DeployConfig
+from duplex_trio.pipelines.config import PipelineConfig, StageSpec
+from duplex_trio.pipelines.processor import TurnProcessor
+from duplex_trio.stages.port import Stage
+from duplex_trio.stages.worker import StageWorker
+
+
+class Pipeline(ABC):
+    """A model of one deployment.
+
+    Args:
+        deploy: what is said of its stages; all defaults without.
+    """
+
+    config: PipelineConfig
+
+    def __init__(self, deploy: DeployConfig | None = None) -> None:
+        self.deploy = DeployConfig(pipeline=self.config.name) if deploy is None else deploy
+
+    @property
+    def stages(self) -> tuple[StageSpec, ...]:
+        """The declared stages."""
+        return self.config.stages
+
+    @abstractmethod
+    def model_name(self) -> str:
+        """The name under which the model is served."""
+
+    @abstractmethod
+    def build_worker(self, stage_id: int) -> StageWorker:
+        """Make the runtime of one stage, not yet loaded; another one at each call.
+
+        One that is not loaded holds settings only and can be pickled: a stage may live in another process.
+
+        Raises:
+            ModelReferenceError: a model reference of the deployment cannot be resolved.
+        """
+
+    def build_remote_stage(self, stage_id: int) -> Stage:
+        """Make a stage that asks an engine elsewhere, as the deployment's `remote` says.
+
+        Raises:
+            ValueError: this stage cannot be elsewhere.
+        """
+        raise ValueError(
+            f"stage {stage_id} ({self.stages[stage_id].name}) of {self.config.name} cannot be remote"
+        )
+
+    def build_processor(self) -> TurnProcessor:
+        """Make what joins the stages for whole turns.
+
+        Raises:
+            ValueError: the model declares none.
+        """
+        made = _made_from(self.config.processor, "processor", self)
+        assert isinstance(made, TurnProcessor)
+        return made
+
+    def build_plugin(self) -> TurnProcessor:
+        """Make what joins the model to sessions, which `duplex_trio.plugin.checks` looks at.
+
+        Raises:
+            ValueError: the model declares none.
+        """
+        made = _made_from(self.config.duplex_plugin, "duplex_plugin", self)
+        assert isinstance(made, TurnProcessor)
+        return made
+
+    def build_vad_worker(self) -> StageWorker | None:
+        """Make the voice-activity runtime, or None if the deployment has none."""
+        return None
+
+
+def _made_from(path: str | None, key: str, pipeline: Pipeline) -> Any:
+    if path is None:
+        raise ValueError(f"pipeline {pipeline.config.name} declares no {key}")
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)(pipeline)
