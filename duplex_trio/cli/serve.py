@@ -20,6 +20,8 @@ from duplex_trio.cli.errors import CommandError
 from duplex_trio.cli.log import LEVELS, configure_logging
 from duplex_trio.deploy import DeployConfig
 from duplex_trio.entrypoints.duplex_omni import WarmUpError
+from duplex_trio.pipelines.declared import DeclaredPathError
+from duplex_trio.pipelines.topology import TopologyError
 from duplex_trio.plugin.checks import PluginError
 from duplex_trio.serving.address import AddressUnavailableError, ServerAddress
 from duplex_trio.serving.auth import is_loopback
@@ -34,10 +36,12 @@ log = structlog.get_logger("duplex_trio.serve")
 API_KEY_VARIABLE = "DUPLEX_TRIO_API_KEY"
 _EXPLAINED = (
     AddressUnavailableError,
+    DeclaredPathError,
     GuardsUnavailableError,
     PluginError,
     StageLoadError,
     TlsUnavailableError,
+    TopologyError,
     WarmUpError,
 )
 

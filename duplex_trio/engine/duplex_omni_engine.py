@@ -14,7 +14,7 @@ from duplex_trio.engine.metrics import EngineMetrics
 from duplex_trio.engine.omni_engine_base import StageFactory
 from duplex_trio.engine.voice_activity import VoiceActivity
 from duplex_trio.pipelines.pipeline import Pipeline
-from duplex_trio.plugin.checks import check_plugin
+from duplex_trio.plugin.checks import build_checked_plugin
 from duplex_trio.stages.port import Stage
 from duplex_trio.stages.run import ThreadStage
 
@@ -44,7 +44,7 @@ class DuplexOmniEngine(AsyncOmniEngine):
         stage_commands_max: int | None = None,
         stage_factory: StageFactory | None = None,
     ) -> None:
-        self.plugin = check_plugin(pipeline.build_plugin(), max_sessions)
+        self.plugin = build_checked_plugin(pipeline, max_sessions)
         if not self.plugin.capabilities(max_sessions).supports_chat_completions:
             max_chats = 0
         if stage_factory is None:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from duplex_trio.engine.orchestrator import Orchestrator
 from duplex_trio.engine.stage_building import build_stage
-from duplex_trio.pipelines.config import check_topology
 from duplex_trio.pipelines.pipeline import Pipeline
+from duplex_trio.pipelines.topology import check_topology
 from duplex_trio.stages.port import Stage, StageStatistics
 from duplex_trio.stages.run import ThreadStage
 from duplex_trio.stages.worker import StageWorker
@@ -25,12 +25,12 @@ class OmniEngineBase(ABC):
         stage_factory: what carries each runtime; a thread by default.
 
     Raises:
-        ValueError: the pipeline's topology is faulty.
+        TopologyError: the pipeline is declared wrongly.
         ModelReferenceError: a model of the deployment cannot be found.
     """
 
     def __init__(self, pipeline: Pipeline, *, stage_factory: StageFactory = ThreadStage) -> None:
-        check_topology(pipeline.stages)
+        check_topology(pipeline.config)
         self.pipeline = pipeline
         self.stages: tuple[Stage, ...] = tuple(
             build_stage(pipeline, spec, stage_factory) for spec in pipeline.stages

@@ -1,14 +1,20 @@
-"""How a model declares itself: its stages, what feeds each, and the paths of what joins them."""
+"""How a model declares itself: its stages, what feeds each, and the paths of what joins them.
+
+Only values are here. `topology` says what they must be, `declared` loads what the paths name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from attrs import Factory, frozen
 
 from duplex_trio.deploy.config import SessionMode
 from duplex_trio.stages.port import UNLIMITED
+
+ExecutionType = Literal["autoregressive", "generation"]
+FinalOutput = Literal["text", "audio"]
 
 
 @frozen(kw_only=True)
@@ -18,19 +24,22 @@ class StageSpec:
     Attributes:
         stage_id: its place, counted from 0.
         name: what it is called in logs, metrics and on the command line.
-        input_sources: the stages that feed it; none marks an entry stage.
+        execution_type: `autoregressive` for a language model, which writes by `GenerationParams`; `generation`
+            for everything else.
+        input_sources: the stages that feed it, all of them earlier; none marks an entry stage.
         window: how many outputs of one request may wait for their consumer before the stage passes it over.
         loads_model: whether it has a model that a deployment may exchange.
         final_output: what a request that ends here gives its consumer; None for a stage that only feeds others.
-        sampling_constraints: parameters that hold whatever a request asks for.
+        sampling_constraints: parameters of an autoregressive stage that hold whatever a request asks for.
     """
 
     stage_id: int
     name: str
+    execution_type: ExecutionType = "generation"
     input_sources: tuple[int, ...] = ()
     window: int = UNLIMITED
     loads_model: bool = True
-    final_output: Literal["text", "audio"] | None = None
+    final_output: FinalOutput | None = None
     sampling_constraints: Mapping[str, Any] = Factory(dict)
 
 
@@ -39,13 +48,13 @@ class PipelineConfig:
     """A model as it is declared.
 
     Attributes:
-        name: what deployments call it.
+        name: what deployments call it, and its entry point.
         stages: its stages, in order.
         processor: `package.module:name` of what makes its `TurnProcessor`, called with the `Pipeline`; None for
             a model that answers no turns by themselves.
         duplex_plugin: the same of what joins it to sessions; None for a model that has none.
         default_session_mode: how it is served where a deployment does not say.
-        default_deploy: the bundled deployment that is meant for it.
+        default_deploy: the deployment that is meant for it.
     """
 
     name: str
@@ -54,24 +63,3 @@ class PipelineConfig:
     duplex_plugin: str | None = None
     default_session_mode: SessionMode = "turn"
     default_deploy: str | None = None
-
-
-def check_topology(stages: Sequence[StageSpec]) -> None:
-    """Check that the ids are 0..n-1 in order, the sources exist and come earlier, and there is an entry
-    stage.
-
-    Raises:
-        ValueError: naming the stage and the fault.
-    """
-    if [stage.stage_id for stage in stages] != list(range(len(stages))):
-        raise ValueError(
-            f"stage ids must be 0..{len(stages) - 1} in order, got {[s.stage_id for s in stages]}"
-        )
-    if not any(not stage.input_sources for stage in stages):
-        raise ValueError("a pipeline needs an entry stage, one without input_sources")
-    for stage in stages:
-        for source in stage.input_sources:
-            if not 0 <= source < stage.stage_id:
-                raise ValueError(
-                    f"stage {stage.stage_id} ({stage.name}) names {source} as source, not an earlier stage"
-                )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 from abc import ABC, abstractmethod
-from typing import Any
 
 from duplex_trio.deploy.config import DeployConfig
 from duplex_trio.pipelines.config import PipelineConfig, StageSpec
+from duplex_trio.pipelines.declared import make_declared
 from duplex_trio.pipelines.processor import TurnProcessor
 from duplex_trio.stages.port import Stage
 from duplex_trio.stages.worker import StageWorker
@@ -55,32 +54,25 @@ class Pipeline(ABC):
         )
 
     def build_processor(self) -> TurnProcessor:
-        """Make what joins the stages for whole turns.
+        """Make what joins the stages for whole turns: what the declared `processor` makes of this.
 
         Raises:
-            ValueError: the model declares none.
+            DeclaredPathError: the model declares none, or its path does not lead to one.
         """
-        made = _made_from(self.config.processor, "processor", self)
-        assert isinstance(made, TurnProcessor)
-        return made
+        processor: TurnProcessor = make_declared(self, "processor", TurnProcessor)
+        return processor
 
     def build_plugin(self) -> TurnProcessor:
-        """Make what joins the model to sessions, which `duplex_trio.plugin.checks` looks at.
+        """Make what joins the model to sessions: what the declared `duplex_plugin` makes of this.
+
+        `duplex_trio.plugin.checks` looks at it.
 
         Raises:
-            ValueError: the model declares none.
+            DeclaredPathError: the model declares none, or its path does not lead to one.
         """
-        made = _made_from(self.config.duplex_plugin, "duplex_plugin", self)
-        assert isinstance(made, TurnProcessor)
-        return made
+        plugin: TurnProcessor = make_declared(self, "duplex_plugin", TurnProcessor)
+        return plugin
 
     def build_vad_worker(self) -> StageWorker | None:
         """Make the voice-activity runtime, or None if the deployment has none."""
         return None
-
-
-def _made_from(path: str | None, key: str, pipeline: Pipeline) -> Any:
-    if path is None:
-        raise ValueError(f"pipeline {pipeline.config.name} declares no {key}")
-    module, _, name = path.partition(":")
-    return getattr(importlib.import_module(module), name)(pipeline)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from duplex_trio.pipelines.declared import check_kind
+from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.plugin.capabilities import DuplexCapabilities
 from duplex_trio.plugin.pcm_buffer import PcmAppendBuffer
 from duplex_trio.plugin.plugin import DuplexModelPlugin
@@ -11,6 +13,22 @@ from duplex_trio.protocol.sampling import KNOBS
 
 class PluginError(ValueError):
     """A plugin does not keep the contract; the message says in what."""
+
+
+def build_checked_plugin(pipeline: Pipeline, max_sessions: int) -> DuplexModelPlugin:
+    """Make the plugin of a pipeline, if it can work.
+
+    Args:
+        pipeline: the model.
+        max_sessions: sessions that the engine will admit.
+
+    Raises:
+        DeclaredPathError: the model declares none, or its path does not lead to a `DuplexModelPlugin`.
+        PluginError: it does not keep the contract.
+    """
+    plugin = pipeline.build_plugin()
+    check_kind(pipeline.config, "duplex_plugin", plugin, DuplexModelPlugin)
+    return check_plugin(plugin, max_sessions)
 
 
 def check_plugin(plugin: object, max_sessions: int) -> DuplexModelPlugin:

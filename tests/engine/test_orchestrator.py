@@ -14,7 +14,7 @@ import trio
 from trio.testing import MockClock
 
 from duplex_trio.engine.orchestrator import Orchestrator, PipelineRequest, StageRouter
-from duplex_trio.pipelines.config import StageSpec, check_topology
+from duplex_trio.pipelines.config import StageSpec
 from duplex_trio.pipelines.requests import StageForward
 from duplex_trio.pipelines.results import ListenResult, ModelFailure, ModelResult, TextResult, TurnEnd
 from duplex_trio.stages.inline import InlineStage
@@ -248,20 +248,3 @@ async def test_figures_of_each_stage_are_kept(autojump_clock: MockClock) -> None
         assert figures["1"][0]["first_input_ms"] == pytest.approx(500, abs=1)
         assert {output["stage_name"] for output in figures["1"][1:]} == {"shout"}
         await orchestrator.release(request)
-
-
-@pytest.mark.parametrize(
-    ("specs", "fault"),
-    [
-        ((StageSpec(stage_id=1, name="a"),), "stage ids"),
-        ((StageSpec(stage_id=0, name="a", input_sources=(0,)),), "entry stage"),
-        (
-            (StageSpec(stage_id=0, name="a"), StageSpec(stage_id=1, name="b", input_sources=(2,))),
-            r"stage 1 \(b\) names 2",
-        ),
-    ],
-)
-def test_a_faulty_topology_is_named(specs: tuple[StageSpec, ...], fault: str) -> None:
-    """Ids in order, an entry stage, sources that come earlier."""
-    with pytest.raises(ValueError, match=fault):
-        check_topology(specs)

@@ -20,7 +20,8 @@ from duplex_trio.models.scripted.lockstep import LockstepPipeline
 from duplex_trio.models.scripted.native import NativePipeline
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script
-from duplex_trio.models.scripted.turns import TurnsPipeline, TurnsPlugin
+from duplex_trio.models.scripted.turns import TurnsPipeline
+from duplex_trio.models.scripted.turns_plugin import TurnsPlugin
 from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.pipelines.requests import TurnInput, TurnPlan
 from duplex_trio.plugin.capabilities import DuplexCapabilities

@@ -12,7 +12,7 @@ from duplex_trio.cli.errors import CommandError
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script, tool_call
 from duplex_trio.models.scripted.workers import EnergyVad, ScriptedAsr, ScriptedLlm, ScriptedTts, ScriptedVad
-from duplex_trio.pipelines.config import check_topology
+from duplex_trio.pipelines.topology import check_topology
 from duplex_trio.stages.port import StageRequest
 from duplex_trio.stages.units import (
     ChatMessage,
@@ -156,7 +156,7 @@ def test_an_aborted_request_is_forgotten() -> None:
 def test_the_pipeline_is_the_cascades() -> None:
     """Its three stages feed each other in a row, and there is a detector."""
     pipeline = ScriptedPipeline()
-    check_topology(pipeline.stages)
+    check_topology(pipeline.config)
     assert [spec.name for spec in pipeline.stages] == [pipeline.build_worker(n).name for n in range(3)]
     assert pipeline.build_vad_worker() is not None
     assert pipeline.model_name() == "scripted"

@@ -11,8 +11,8 @@ from trio.testing import MockClock
 from duplex_trio.models.scripted.mind import MindStep, MindTurn, MindWorker
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.models.scripted.turns import TurnsPipeline
-from duplex_trio.pipelines.config import check_topology
 from duplex_trio.pipelines.registry import pipeline_config, pipeline_names
+from duplex_trio.pipelines.topology import check_topology
 from duplex_trio.protocol.duplex import (
     CreateItem,
     CreateResponse,
@@ -112,7 +112,7 @@ def test_requests_take_turns_and_may_be_forgotten() -> None:
 def test_it_is_a_model_of_the_package() -> None:
     """Found by its name, with stages in order."""
     assert "scripted_turns" in pipeline_names()
-    check_topology(pipeline_config("scripted_turns").stages)
+    check_topology(pipeline_config("scripted_turns"))
     assert TurnsPipeline().model_name() == "scripted_turns"
 
 

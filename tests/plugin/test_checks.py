@@ -12,7 +12,7 @@ from duplex_trio.models.cascade.plugin import CascadePlugin
 from duplex_trio.models.scripted.lockstep import LockstepPlugin
 from duplex_trio.models.scripted.native import NativePlugin
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
-from duplex_trio.models.scripted.turns import TurnsPlugin
+from duplex_trio.models.scripted.turns_plugin import TurnsPlugin
 from duplex_trio.plugin.capabilities import DuplexCapabilities
 from duplex_trio.plugin.checks import PluginError, check_plugin, plugin_faults
 from duplex_trio.plugin.pcm_buffer import FixedUnitBuffer, PcmAppendBuffer

@@ -17,7 +17,8 @@ from duplex_trio.models.scripted.lockstep import LockstepPipeline, LockstepPlugi
 from duplex_trio.models.scripted.native import NativeAnswer, NativePipeline, NativeUnit, NativeWorker
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script
-from duplex_trio.models.scripted.turns import TurnsMemory, TurnsPipeline, TurnsPlugin
+from duplex_trio.models.scripted.turns import TurnsPipeline
+from duplex_trio.models.scripted.turns_plugin import TurnsMemory, TurnsPlugin
 from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.pipelines.requests import RequestView, TurnInput, TurnPlan
 from duplex_trio.pipelines.results import ModelResult, TurnEnd

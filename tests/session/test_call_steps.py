@@ -11,7 +11,8 @@ from trio.testing import MockClock
 
 from duplex_trio.models.scripted.mind import MindStep
 from duplex_trio.models.scripted.script import Script
-from duplex_trio.models.scripted.turns import MIND, TurnsPipeline, TurnsPlugin
+from duplex_trio.models.scripted.turns import MIND, TurnsPipeline
+from duplex_trio.models.scripted.turns_plugin import TurnsPlugin
 from duplex_trio.pipelines.requests import RequestView, TurnInput, TurnPlan
 from duplex_trio.pipelines.results import (
     FunctionCallArguments,

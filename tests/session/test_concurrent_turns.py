@@ -11,7 +11,8 @@ from trio.testing import MockClock
 
 from duplex_trio.engine import SessionLimits
 from duplex_trio.models.scripted.script import Script
-from duplex_trio.models.scripted.turns import TurnsPipeline, TurnsPlugin
+from duplex_trio.models.scripted.turns import TurnsPipeline
+from duplex_trio.models.scripted.turns_plugin import TurnsPlugin
 from duplex_trio.plugin.capabilities import DuplexCapabilities
 from duplex_trio.protocol.duplex import (
     BargeIn,

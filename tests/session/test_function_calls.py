@@ -17,7 +17,8 @@ from trio.testing import MockClock
 
 from duplex_trio.models.scripted.native import NativePipeline, NativePlugin
 from duplex_trio.models.scripted.script import Script
-from duplex_trio.models.scripted.turns import TurnsPipeline, TurnsPlugin
+from duplex_trio.models.scripted.turns import TurnsPipeline
+from duplex_trio.models.scripted.turns_plugin import TurnsPlugin
 from duplex_trio.pipelines.requests import RequestView, StageForward
 from duplex_trio.pipelines.results import FunctionCallResult, ModelResult, SpeechResult
 from duplex_trio.plugin.capabilities import DuplexCapabilities

@@ -15,7 +15,8 @@ from trio.testing import MockClock
 
 from duplex_trio.engine import SessionLimits
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni
-from duplex_trio.models.scripted.turns import TurnsMemory, TurnsPipeline, TurnsPlugin
+from duplex_trio.models.scripted.turns import TurnsPipeline
+from duplex_trio.models.scripted.turns_plugin import TurnsMemory, TurnsPlugin
 from duplex_trio.pipelines.requests import TurnInput, TurnPlan
 from duplex_trio.protocol.duplex import (
     CreateResponse,

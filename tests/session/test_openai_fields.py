@@ -23,7 +23,8 @@ from openai.types.realtime.realtime_session_create_request import RealtimeSessio
 from trio.testing import MockClock
 
 from duplex_trio.models.scripted.script import Script
-from duplex_trio.models.scripted.turns import TurnsPipeline, TurnsPlugin
+from duplex_trio.models.scripted.turns import TurnsPipeline
+from duplex_trio.models.scripted.turns_plugin import TurnsPlugin
 from duplex_trio.models.scripted.workers import EnergyVad
 from duplex_trio.pipelines.requests import StageForward, TurnInput, TurnPlan
 from duplex_trio.plugin.capabilities import DuplexCapabilities

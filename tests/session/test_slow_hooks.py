@@ -14,7 +14,8 @@ from trio.testing import MockClock
 from duplex_trio.engine import SessionLimits
 from duplex_trio.models.scripted.native import NativePipeline, NativePlugin
 from duplex_trio.models.scripted.script import Script
-from duplex_trio.models.scripted.turns import TurnsMemory, TurnsPipeline, TurnsPlugin
+from duplex_trio.models.scripted.turns import TurnsPipeline
+from duplex_trio.models.scripted.turns_plugin import TurnsMemory, TurnsPlugin
 from duplex_trio.pipelines.requests import RequestView, StageForward, TurnInput, TurnPlan
 from duplex_trio.pipelines.results import ModelNote, ModelResult
 from duplex_trio.plugin.capabilities import DuplexCapabilities

@@ -10,7 +10,8 @@ import trio
 from trio.testing import MockClock
 
 from duplex_trio.models.scripted.script import Script
-from duplex_trio.models.scripted.turns import TurnsPipeline, TurnsPlugin
+from duplex_trio.models.scripted.turns import TurnsPipeline
+from duplex_trio.models.scripted.turns_plugin import TurnsPlugin
 from duplex_trio.pipelines.requests import RequestView
 from duplex_trio.pipelines.results import ModelResult, UserTranscript
 from duplex_trio.protocol.duplex import (

@@ -16,7 +16,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from duplex_trio.engine import SessionLimits
 from duplex_trio.models.scripted.native import NativePipeline, NativePlugin
 from duplex_trio.models.scripted.script import Script
-from duplex_trio.models.scripted.turns import TurnsPipeline, TurnsPlugin
+from duplex_trio.models.scripted.turns import TurnsPipeline
+from duplex_trio.models.scripted.turns_plugin import TurnsPlugin
 from duplex_trio.pipelines.requests import RequestView, StageForward, TurnInput, TurnPlan
 from duplex_trio.plugin.capabilities import DuplexCapabilities
 from duplex_trio.plugin.resumable import UnitInput

@@ -8,12 +8,12 @@ import attrs
 
 from duplex_trio.deploy.config import DeployConfig, StageDeploy
 from duplex_trio.models.cascade.asr import WhisperWorker
-from duplex_trio.models.cascade.plugin import ASR, LLM, TTS, CascadePlugin
+from duplex_trio.models.cascade.plugin import ASR, LLM, TTS
 from duplex_trio.models.cascade.profiles import ChatProfile, profile_for, with_sampling
+from duplex_trio.models.cascade.settings import CascadeFamily, CascadeSettings
 from duplex_trio.models.cascade.tts import VOICE, HibariWorker
 from duplex_trio.models.references import resolve_reference
 from duplex_trio.pipelines.config import PipelineConfig, StageSpec
-from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.stages.silero import SileroWorker
 from duplex_trio.stages.vllm import VllmWorker
 from duplex_trio.stages.vllm_chat import ChatTokenizer
@@ -25,7 +25,7 @@ CLAUSES_WINDOW = 4
 """Clauses of one answer that may wait for a slow client before synthesis pauses: some ten seconds of speech."""
 
 
-class CascadePipeline(Pipeline):
+class CascadePipeline(CascadeFamily):
     """Recognition, language model, synthesis.
 
     Args:
@@ -36,11 +36,18 @@ class CascadePipeline(Pipeline):
         name="cascade",
         stages=(
             StageSpec(stage_id=ASR, name="asr"),
-            StageSpec(stage_id=LLM, name="llm", input_sources=(ASR,), final_output="text"),
+            StageSpec(
+                stage_id=LLM,
+                name="llm",
+                execution_type="autoregressive",
+                input_sources=(ASR,),
+                final_output="text",
+            ),
             StageSpec(
                 stage_id=TTS, name="tts", input_sources=(LLM,), window=CLAUSES_WINDOW, final_output="audio"
             ),
         ),
+        duplex_plugin="duplex_trio.models.cascade.plugin:make_plugin",
         default_session_mode="duplex",
         default_deploy="cascade_cpu",
     )
@@ -79,10 +86,10 @@ class CascadePipeline(Pipeline):
             return VllmWorker(vllm_config(self._llm_path, self._profile, self.deploy.stage(LLM)))
         return HibariWorker(self._tts.path)
 
-    def build_plugin(self) -> CascadePlugin:
-        """Make the plugin with the profile of the language model."""
-        return CascadePlugin(
-            self._profile,
+    def settings(self) -> CascadeSettings:
+        """The language model's profile and size, and the voice."""
+        return CascadeSettings(
+            profile=self._profile,
             voices=(VOICE,),
             context_tokens=self.deploy.stage(LLM).max_model_len,
             count_tokens=self._tokenizer.count,

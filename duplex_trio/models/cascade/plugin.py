@@ -23,6 +23,8 @@ from duplex_trio.models.cascade.functions import calling_of, check_tools
 from duplex_trio.models.cascade.params import generation_params
 from duplex_trio.models.cascade.profiles import ChatProfile
 from duplex_trio.models.cascade.prompt import CountTokens, build_prompt
+from duplex_trio.models.cascade.settings import CascadeFamily
+from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.pipelines.requests import RequestView, StageForward, TurnInput, TurnPlan
 from duplex_trio.pipelines.results import (
     ListenResult,
@@ -244,6 +246,19 @@ class CascadePlugin(DuplexModelPlugin):
     def _to_language_model(self, state: CascadeRequest, prompt: ChatPrompt) -> StageForward:
         params = generation_params(state.turn, self._profile, state.guide)
         return StageForward(stage_id=LLM, unit=prompt, params=params, final=True)
+
+
+def make_plugin(pipeline: Pipeline) -> CascadePlugin:
+    """The cascade's plugin with what its pipeline knows of the models."""
+    assert isinstance(pipeline, CascadeFamily)
+    known = pipeline.settings()
+    return CascadePlugin(
+        known.profile,
+        voices=known.voices,
+        context_tokens=known.context_tokens,
+        count_tokens=known.count_tokens,
+        guided=known.guided,
+    )
 
 
 def _state_of(request: RequestView) -> CascadeRequest:

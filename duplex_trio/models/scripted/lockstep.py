@@ -126,6 +126,7 @@ class LockstepPipeline(Pipeline):
     config = PipelineConfig(
         name="scripted_lockstep",
         stages=(StageSpec(stage_id=0, name="lockstep", window=4, loads_model=False, final_output="audio"),),
+        duplex_plugin="duplex_trio.models.scripted.lockstep:plugin_of",
         default_session_mode="duplex",
         default_deploy="scripted_lockstep",
     )
@@ -142,13 +143,15 @@ class LockstepPipeline(Pipeline):
         """Make the stage."""
         return LockstepWorker()
 
-    def build_plugin(self) -> LockstepPlugin:
-        """The plugin."""
-        return self.plugin
-
     def build_vad_worker(self) -> StageWorker:
         """Voice activity by loudness, for clients that want to see when they are heard."""
         return EnergyVad()
+
+
+def plugin_of(pipeline: Pipeline) -> LockstepPlugin:
+    """The plugin of the pipeline."""
+    assert isinstance(pipeline, LockstepPipeline)
+    return pipeline.plugin
 
 
 def frame_of(rms: float) -> Pcm:

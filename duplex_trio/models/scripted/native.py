@@ -155,6 +155,7 @@ class NativePipeline(Pipeline):
     config = PipelineConfig(
         name="scripted_native",
         stages=(StageSpec(stage_id=0, name="native", window=4, loads_model=False, final_output="audio"),),
+        duplex_plugin="duplex_trio.models.scripted.native:plugin_of",
         default_session_mode="duplex",
         default_deploy="scripted_native",
     )
@@ -175,10 +176,12 @@ class NativePipeline(Pipeline):
         """Make the stage."""
         return NativeWorker(self._answer, endless=self._endless)
 
-    def build_plugin(self) -> NativePlugin:
-        """The plugin."""
-        return self.plugin
-
     def build_vad_worker(self) -> StageWorker:
         """Voice activity by loudness, for clients that want to interrupt."""
         return EnergyVad()
+
+
+def plugin_of(pipeline: Pipeline) -> NativePlugin:
+    """The plugin of the pipeline."""
+    assert isinstance(pipeline, NativePipeline)
+    return pipeline.plugin

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from duplex_trio.deploy.config import DeployConfig
-from duplex_trio.models.cascade.plugin import ASR, LLM, TTS, CascadePlugin
+from duplex_trio.models.cascade.plugin import ASR, LLM, TTS
 from duplex_trio.models.cascade.profiles import ChatProfile
+from duplex_trio.models.cascade.settings import CascadeFamily, CascadeSettings
 from duplex_trio.models.scripted.script import Script, script_from
 from duplex_trio.models.scripted.workers import EnergyVad, ScriptedAsr, ScriptedLlm, ScriptedTts, ScriptedVad
 from duplex_trio.pipelines.config import PipelineConfig, StageSpec
-from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.stages.worker import StageWorker
 
 
-class ScriptedPipeline(Pipeline):
+class ScriptedPipeline(CascadeFamily):
     """Voice activity by loudness, then what the script hears and says.
 
     Args:
@@ -28,7 +28,14 @@ class ScriptedPipeline(Pipeline):
         name="scripted",
         stages=(
             StageSpec(stage_id=ASR, name="asr", loads_model=False),
-            StageSpec(stage_id=LLM, name="llm", input_sources=(ASR,), loads_model=False, final_output="text"),
+            StageSpec(
+                stage_id=LLM,
+                name="llm",
+                execution_type="autoregressive",
+                input_sources=(ASR,),
+                loads_model=False,
+                final_output="text",
+            ),
             StageSpec(
                 stage_id=TTS,
                 name="tts",
@@ -38,6 +45,7 @@ class ScriptedPipeline(Pipeline):
                 final_output="audio",
             ),
         ),
+        duplex_plugin="duplex_trio.models.cascade.plugin:make_plugin",
         default_session_mode="duplex",
         default_deploy="scripted",
     )
@@ -63,9 +71,11 @@ class ScriptedPipeline(Pipeline):
         """Make one scripted stage."""
         return (ScriptedAsr, ScriptedLlm, ScriptedTts)[stage_id](self.script)
 
-    def build_plugin(self) -> CascadePlugin:
-        """The cascade's plugin, which adds nothing to the prompt."""
-        return CascadePlugin(ChatProfile(default_instructions=None, knows_calls=True), voices=("tone",))
+    def settings(self) -> CascadeSettings:
+        """Nothing is added to the prompt."""
+        return CascadeSettings(
+            profile=ChatProfile(default_instructions=None, knows_calls=True), voices=("tone",)
+        )
 
     def build_vad_worker(self) -> StageWorker | None:
         """Voice activity."""

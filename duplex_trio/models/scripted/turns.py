@@ -6,7 +6,6 @@ written the mind is free, and the next turn may enter it although the voice is b
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ from duplex_trio.models.scripted.script import Script
 from duplex_trio.models.scripted.workers import ASR_RATE_HZ, TTS_RATE_HZ, EnergyVad, ScriptedTts
 from duplex_trio.pipelines.config import PipelineConfig, StageSpec
 from duplex_trio.pipelines.pipeline import Pipeline
+from duplex_trio.pipelines.processor import TurnProcessor
 from duplex_trio.pipelines.requests import RequestView, StageForward, TurnInput, TurnPlan
 from duplex_trio.pipelines.results import (
     FunctionCallResult,
@@ -30,64 +30,28 @@ from duplex_trio.pipelines.results import (
     TurnEnd,
     UserTranscript,
 )
-from duplex_trio.plugin.capabilities import DuplexCapabilities
-from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.stages.port import StageOutput
 from duplex_trio.stages.units import Clause, SpeechChunk
 from duplex_trio.stages.worker import StageWorker
 
 MIND, VOICE = 0, 1
-REMEMBERED_MAX = 8
-"""Answers that the model remembers of a session."""
-
-
-@define(eq=False)
-class TurnsMemory:
-    """What the model remembers of a session: what it said last, as far as it came to an end."""
-
-    said: deque[str] = field(factory=lambda: deque(maxlen=REMEMBERED_MAX))
 
 
 @define(eq=False)
 class TurnsRequest:
-    """What the plugin keeps of one request."""
+    """What the processor keeps of one request."""
 
     turn: TurnInput
     words: list[str] = field(factory=list)
 
 
-class TurnsPlugin(DuplexModelPlugin):
-    """The scripted model as a plugin."""
+class TurnsProcessor(TurnProcessor):
+    """How a turn goes through the mind and the voice."""
 
-    plugin_id = "scripted_turns"
     input_sample_rate_hz = ASR_RATE_HZ
     output_sample_rate_hz = TTS_RATE_HZ
     default_voice = "tone"
     voices = ("tone",)
-
-    def capabilities(self, max_sessions: int) -> DuplexCapabilities:
-        """Turns, spoken, written and shown, the next one while it speaks.
-
-        It has functions called by their names.
-        """
-        return DuplexCapabilities(
-            optional_input_modalities=frozenset({"video"}),
-            supports_image_input=True,
-            supports_tools=True,
-            supports_session_resume=True,
-            supports_concurrent_turn_requests=True,
-            supports_text_only_turn=True,
-            supports_chat_completions=True,
-            supports_multi_session=max_sessions > 1,
-        )
-
-    def create_session_state(self) -> TurnsMemory:
-        """It remembers what it said."""
-        return TurnsMemory()
-
-    def commit_model_context(self, session_state: TurnsMemory, text: str) -> None:
-        """An answer came to its end."""
-        session_state.said.append(text)
 
     def plan_turn(self, turn: TurnInput) -> TurnPlan:
         """To the mind, and from there to the voice if the answer is to be heard."""
@@ -107,13 +71,6 @@ class TurnsPlugin(DuplexModelPlugin):
             state=TurnsRequest(turn),
         )
 
-    def release_concurrent_turn_requests(
-        self, stage_id: int, output: StageOutput, request: RequestView
-    ) -> str | None:
-        """With the last word of the answer."""
-        step: MindStep = output.data
-        return " ".join(_state_of(request).words) if step.last else None
-
     def forward(self, stage_id: int, output: StageOutput, request: RequestView) -> Sequence[StageForward]:
         """Each word as it is written."""
         step: MindStep = output.data
@@ -123,7 +80,7 @@ class TurnsPlugin(DuplexModelPlugin):
 
     def project(self, stage_id: int, output: StageOutput, request: RequestView) -> Sequence[ModelResult]:
         """What was heard, then words or their sound, then the end."""
-        state = _state_of(request)
+        state = request_state(request)
         results: list[ModelResult] = []
         match output.data:
             case MindStep(heard=str(text)):
@@ -167,6 +124,8 @@ class TurnsPipeline(Pipeline):
                 final_output="audio",
             ),
         ),
+        processor="duplex_trio.models.scripted.turns:make_processor",
+        duplex_plugin="duplex_trio.models.scripted.turns_plugin:make_plugin",
         default_session_mode="duplex",
         default_deploy="scripted_turns",
     )
@@ -183,16 +142,18 @@ class TurnsPipeline(Pipeline):
         """Make one stage."""
         return MindWorker(self.script) if stage_id == MIND else ScriptedTts(self.script)
 
-    def build_plugin(self) -> TurnsPlugin:
-        """The plugin."""
-        return TurnsPlugin()
-
     def build_vad_worker(self) -> StageWorker:
         """Voice activity by loudness."""
         return EnergyVad()
 
 
-def _state_of(request: RequestView) -> TurnsRequest:
+def make_processor(pipeline: Pipeline) -> TurnsProcessor:
+    """It needs nothing of the pipeline."""
+    return TurnsProcessor()
+
+
+def request_state(request: RequestView) -> TurnsRequest:
+    """What the processor keeps of a request."""
     state: Any = request.state
     assert isinstance(state, TurnsRequest)
     return state

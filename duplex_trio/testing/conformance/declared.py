@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import trio
 
-from duplex_trio.pipelines.config import check_topology
+from duplex_trio.pipelines.topology import check_topology
 from duplex_trio.plugin.checks import plugin_faults
 from duplex_trio.plugin.pcm_buffer import BYTES_PER_SAMPLE
 from duplex_trio.plugin.resumable import ResumableModelPlugin
@@ -18,7 +18,7 @@ async def its_pipeline_is_whole(room: Room) -> None:
     pipeline = room.make_pipeline()
     assert pipeline.config.name, "PipelineConfig.name is empty"
     assert pipeline.model_name(), "Pipeline.model_name() is empty"
-    check_topology(pipeline.stages)
+    check_topology(pipeline.config)
     for stage in pipeline.stages:
         assert pipeline.build_worker(stage.stage_id).name, f"the worker of stage {stage.stage_id} has no name"
 

@@ -12,7 +12,7 @@ import trio
 from duplex_trio.engine import SessionLimits, StageFactory
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni
 from duplex_trio.pipelines.pipeline import Pipeline
-from duplex_trio.plugin.checks import check_plugin
+from duplex_trio.plugin.checks import build_checked_plugin
 from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.plugin.resumable import ResumableModelPlugin
 from duplex_trio.protocol.duplex import AppendAudio, Commit, DuplexEvent
@@ -47,7 +47,7 @@ class Room:
 
     def make_plugin(self) -> DuplexModelPlugin:
         """A new plugin of the model."""
-        return check_plugin(self.make_pipeline().build_plugin(), 1)
+        return build_checked_plugin(self.make_pipeline(), 1)
 
     @asynccontextmanager
     async def engine(

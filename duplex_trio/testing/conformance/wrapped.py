@@ -8,6 +8,7 @@ from typing import Any
 from attrs import define
 
 from duplex_trio.pipelines.pipeline import Pipeline
+from duplex_trio.pipelines.processor import TurnProcessor
 from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.stages.port import StageFailed, StageRequest
 from duplex_trio.stages.worker import StageWorker, WorkerContext
@@ -44,6 +45,10 @@ class WrappedPipeline(Pipeline):
         """The model's worker, wrapped."""
         worker = self._inner.build_worker(stage_id)
         return worker if self._wrap_worker is None else self._wrap_worker(stage_id, worker)
+
+    def build_processor(self) -> TurnProcessor:
+        """The model's processor."""
+        return self._inner.build_processor()
 
     def build_plugin(self) -> DuplexModelPlugin:
         """The model's plugin, listened to."""

@@ -1,0 +1,39 @@
+"""What the cascade's logic must know of the models that it joins, told by whichever pipeline has them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from duplex_trio.models.cascade.profiles import ChatProfile
+from duplex_trio.models.cascade.prompt import CountTokens
+from duplex_trio.pipelines.pipeline import Pipeline
+
+
+@frozen(kw_only=True)
+class CascadeSettings:
+    """The models as the cascade sees them.
+
+    Attributes:
+        profile: how the language model wants to be told things.
+        voices: names of the synthesis voices; the first is the default.
+        context_tokens: size of the language model's context; None if it is not known.
+        count_tokens: counts a prompt's tokens, so that a long conversation is cut to fit.
+        guided: the language model's stage can hold an answer to a grammar (`structured_outputs`).
+    """
+
+    profile: ChatProfile
+    voices: Sequence[str]
+    context_tokens: int | None = None
+    count_tokens: CountTokens | None = None
+    guided: bool = False
+
+
+class CascadeFamily(Pipeline):
+    """A pipeline of the cascade's shape: recognition, a language model, synthesis."""
+
+    @abstractmethod
+    def settings(self) -> CascadeSettings:
+        """What its models are like."""
