@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import trio
 
+from duplex_trio.stages.lanes import Open, Submit
 from duplex_trio.stages.port import Stage
 from duplex_trio.stages.run import ThreadStage
-from duplex_trio.stages.thread_stream import Open, Submit
+from duplex_trio.stages.thread_stream import ThreadStream
 from duplex_trio.stages.worker import StageWorker
 
 
@@ -29,7 +30,7 @@ class InlineStage(ThreadStage):
         self.step_s = step_s
         self._kick = trio.Event()
 
-    def post(self, command: Open | Submit) -> None:
+    def post(self, command: Open[ThreadStream] | Submit[ThreadStream]) -> None:
         """Put a command behind the others and let the task look."""
         super().post(command)
         self._kick.set()
@@ -55,7 +56,7 @@ class InlineStage(ThreadStage):
 
     async def _step(self) -> bool:
         try:
-            self._handle_aborts()
+            self._handle_control()
             self._take_waiting_commands()
             self._drain()
             more = self._worker.step(self)

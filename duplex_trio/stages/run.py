@@ -1,60 +1,47 @@
 """The thread that carries a stage, and its Trio side.
 
-Theory of operation. `run_stage` enters one thread through `trio.to_thread` and stays in it for the life of
-the stage, so the nursery that runs it owns the thread. Two lanes lead in: *commands* (open, submit) travel
-through a `SimpleQueue`, which also wakes the thread; *control* (abort, stop) is a deque that the thread looks
-at before every command and before every step, so an abort never waits behind queued work. One lane leads out:
-the thread appends to a deque and asks Trio for one `run_sync_soon(drain)` however many items there are; the
+Theory of operation. `ThreadStage.run` enters one thread through `trio.to_thread` and stays in it for the life of
+the stage, so the nursery that runs it owns the thread. The lanes that lead in are those of `lanes`. One lane leads
+out: the thread appends to a deque and asks Trio for one `run_sync_soon(drain)` however many items there are; the
 drain hands each output to its sink synchronously, a few at a time, so that the commands of clients do not wait
 behind a flood of outputs.
 
 Two flags are shared without a lock, each written by one side only: a stream's `aborted` (written here, read
 by the thread to skip commands that the abort overtook) and the counters of its output window.
-
-An exception in a drain would end the whole Trio run, so each sink is called in a guard: a sink that raises
-loses its own request and nothing else, and is told so.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from queue import Empty, SimpleQueue
 
-import structlog
 import trio
+from attrs import define
 
-from duplex_trio.stages.errors import StageDeadError, StageLoadError
-from duplex_trio.stages.port import (
-    OutputSink,
-    Stage,
-    StageFailed,
-    StageOutput,
-    StageRequest,
-    StageStatistics,
-    StageStream,
-)
-from duplex_trio.stages.thread_stream import (
-    Delivery,
-    Died,
-    Loaded,
-    Open,
-    Released,
-    RoomAgain,
-    Submit,
-    Taken,
-    ThreadStream,
-)
-from duplex_trio.stages.worker import StageWorker, WorkerContext
-
-log = structlog.get_logger("duplex_trio.stages")
+from duplex_trio.stages.errors import StageLoadError
+from duplex_trio.stages.lanes import Delivery, Died, LaneLoop, Loaded, Open, Released, Submit
+from duplex_trio.stages.port import Stage
+from duplex_trio.stages.streams import StreamsStage
+from duplex_trio.stages.thread_stream import ThreadStream
+from duplex_trio.stages.worker import StageWorker
 
 DRAINED_AT_ONCE_MAX = 32
 """Messages from the thread that are handled before the loop gets to do something else, some 30 us each."""
 
 
-class ThreadStage(Stage, WorkerContext):
-    """A stage whose worker lives in one thread; see `run_stage`.
+@define(eq=False)
+class _Taken:
+    """From the thread: it has handled a `Submit`."""
+
+    event: trio.Event
+
+
+class _RoomAgain:
+    """From the thread: no command waits any more."""
+
+
+class ThreadStage(LaneLoop[ThreadStream], StreamsStage):
+    """A stage whose worker lives in one thread.
 
     Args:
         worker: the runtime; touched by the stage's thread only, once the stage runs.
@@ -62,88 +49,42 @@ class ThreadStage(Stage, WorkerContext):
     """
 
     def __init__(self, worker: StageWorker, *, command_limit: int = 64) -> None:
-        self.name = worker.name
-        self.alive = False
-        self._worker = worker
-        self._command_limit = command_limit
-        self._streams: dict[str, ThreadStream] = {}
-        self._commands: SimpleQueue[Open | Submit | None] = SimpleQueue()
-        self._aborts: deque[ThreadStream] = deque()
-        self._stop = False
-        self._outbox: deque[Delivery | Released | Taken | Loaded | RoomAgain | Died] = deque()
+        StreamsStage.__init__(self, worker.name, command_limit)
+        LaneLoop.__init__(self, worker)
+        self._outbox: deque[
+            Delivery[ThreadStream] | Released[ThreadStream] | Loaded | Died | _Taken | _RoomAgain
+        ] = deque()
         self._armed = False
-        self._room_wanted = False
-        self._room = trio.lowlevel.ParkingLot()
         self._loaded = trio.Event()
         self._ended = trio.Event()
         self._death: BaseException | None = None
         self._token: trio.lowlevel.TrioToken | None = None
-        self._live: dict[str, ThreadStream] = {}  # [thread]
-        self._outputs_total = 0
-        self._aborted_total = 0
-        self._failed_total = 0
 
     # ------------------------------------------------------------------ Trio side
 
-    def open(self, request: StageRequest, sink: OutputSink | None = None) -> StageStream:
-        """Begin a request; see `Stage.open`."""
-        if not self.alive:
-            raise StageDeadError(f"stage {self.name!r} is not running")
-        if request.request_id in self._streams:
-            raise ValueError(f"request {request.request_id!r} is already live on stage {self.name!r}")
-        stream = ThreadStream(self, request, sink)
-        self._streams[request.request_id] = stream
-        self.post(Open(stream))
-        return stream
+    @property
+    def commands_waiting(self) -> int:
+        """Commands that the thread has not taken yet."""
+        return self._commands.qsize()
 
-    def abort(self, request_ids: Sequence[str]) -> None:
-        """Abort several requests; see `Stage.abort`."""
-        for request_id in request_ids:
-            stream = self._streams.get(request_id)
-            if stream is not None:
-                self.abort_stream(stream)
+    def count_consumed(self, stream: ThreadStream, count: int) -> None:
+        """Count, and let the thread look when that may have opened the window."""
+        if stream.consume(count) and not stream.aborted:
+            self.wake()
 
-    def statistics(self) -> StageStatistics:
-        """Counters for health and metrics."""
-        return StageStatistics(
-            name=self.name,
-            live_requests=len(self._streams),
-            queued_commands=self._commands.qsize(),
-            outputs_total=self._outputs_total,
-            aborted_total=self._aborted_total,
-            failed_total=self._failed_total,
-            alive=self.alive,
-        )
-
-    def post(self, command: Open | Submit) -> None:
-        """Put a command behind the others."""
-        self._commands.put(command)
-
-    def wake(self) -> None:
-        """Make the thread look at its lanes again."""
-        self._commands.put(None)
-
-    def abort_stream(self, stream: ThreadStream) -> None:
-        """Abort one request; nothing reaches its sink any more."""
-        if stream.aborted or self._streams.get(stream.request.request_id) is not stream:
-            return
-        stream.aborted = True
-        self._aborted_total += 1
-        del self._streams[stream.request.request_id]
-        if not self.alive:
-            stream.settle()
-            return
+    def _overtake(self, stream: ThreadStream) -> None:
         self._aborts.append(stream)
         self.wake()
 
-    async def wait_room(self) -> None:
-        """Wait until fewer than `command_limit` commands wait. Always a checkpoint."""
-        await trio.lowlevel.checkpoint()
-        while self.alive and self._commands.qsize() >= self._command_limit:
-            self._room_wanted = True
-            # The thread may have emptied the queue before it could see the wish.
-            if self._commands.qsize() >= self._command_limit:
-                await self._room.park()
+    def _settle_rest(self) -> None:
+        while self._aborts:
+            self._aborts.popleft().settle()
+        while not self._commands.empty():
+            match self._commands.get_nowait():
+                case Open(stream):
+                    stream.settle()
+                case Submit(taken=trio.Event() as taken):
+                    taken.set()
 
     async def run(self, task_status: trio.TaskStatus[Stage] = trio.TASK_STATUS_IGNORED) -> None:
         """Carry the stage until it is cancelled or broken; see `Stage.run`."""
@@ -169,7 +110,7 @@ class ThreadStage(Stage, WorkerContext):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._stop_when_cancelled)
             await trio.to_thread.run_sync(
-                self._thread_main, limiter=trio.CapacityLimiter(1), abandon_on_cancel=False
+                self.carry_worker, limiter=trio.CapacityLimiter(1), abandon_on_cancel=False
             )
             self._drain()
             self._loaded.set()
@@ -195,11 +136,11 @@ class ThreadStage(Stage, WorkerContext):
             match item:
                 case Delivery(stream, output):
                     self._take(stream, output)
-                case Taken(event):
+                case _Taken(event):
                     event.set()
                 case Released(stream):
                     stream.settle()
-                case RoomAgain():
+                case _RoomAgain():
                     self._room.unpark_all()
                 case Loaded():
                     self._loaded.set()
@@ -209,68 +150,20 @@ class ThreadStage(Stage, WorkerContext):
         if self._outbox:
             self._arm()
 
-    def _take(self, stream: ThreadStream, output: StageOutput | StageFailed) -> None:
-        ended = isinstance(output, StageFailed) or output.finished
-        if stream.aborted:
-            if ended:
-                stream.settle()
-            return
-        self._outputs_total += 1
-        if isinstance(output, StageFailed):
-            self._failed_total += 1
-        if ended:
-            self._streams.pop(stream.request.request_id, None)
-        try:
-            stream.take(output)
-        except Exception:
-            # A drain runs in Trio's own callback: an exception here would end the process with every session
-            # in it.
-            log.exception("stage.sink_failed", stage=self.name, request_id=stream.request.request_id)
-            self.abort_stream(stream)
-            stream.tell_broken()
-            if ended:
-                stream.settle()
-
-    def _end_all(self, message: str) -> None:
-        """The thread takes nothing more: fail every request and let go of everybody who waits for it."""
-        self.alive = False
-        streams, self._streams = self._streams, {}
-        for stream in streams.values():
-            failure = StageFailed(request_id=stream.request.request_id, code="engine_dead", message=message)
-            self._failed_total += 1
-            try:
-                stream.take(failure)
-            except Exception:
-                log.exception("stage.sink_failed", stage=self.name, request_id=stream.request.request_id)
-                stream.settle()
-        while self._aborts:
-            self._aborts.popleft().settle()
-        while not self._commands.empty():
-            match self._commands.get_nowait():
-                case Open(stream):
-                    stream.settle()
-                case Submit(taken=trio.Event() as taken):
-                    taken.set()
-        self._room.unpark_all()
-
     # ------------------------------------------------------------------ thread side
 
-    def emit(self, output: StageOutput | StageFailed) -> None:
-        """Send one output to the Trio side; see `WorkerContext`."""
-        stream = self._live.get(output.request_id)
-        if stream is None:
-            return
-        stream.produced += 1
-        if isinstance(output, StageFailed) or output.finished:
-            del self._live[output.request_id]
-        self._out(Delivery(stream, output))
+    def _command_done(self, command: Open[ThreadStream] | Submit[ThreadStream]) -> None:
+        if isinstance(command, Submit) and command.taken is not None:
+            self._out(_Taken(command.taken))
 
-    def window_open(self, request_id: str) -> bool:
-        """Whether the request's consumer has room; see `WorkerContext`."""
-        stream = self._live.get(request_id)
-        return stream is not None and stream.window_open
+    def _all_commands_done(self) -> None:
+        if self._room_wanted:
+            self._room_wanted = False
+            self._out(_RoomAgain())
 
-    def _out(self, item: Delivery | Released | Taken | Loaded | RoomAgain | Died) -> None:
+    def _out(
+        self, item: Delivery[ThreadStream] | Released[ThreadStream] | Loaded | Died | _Taken | _RoomAgain
+    ) -> None:
         self._outbox.append(item)
         if not self._armed:
             self._arm()
@@ -282,74 +175,6 @@ class ThreadStage(Stage, WorkerContext):
             self._token.run_sync_soon(self._drain_some, idempotent=True)
         except trio.RunFinishedError:
             self._stop = True
-
-    def _thread_main(self) -> None:
-        try:
-            self._worker.load()
-            self._out(Loaded())
-            self._thread_loop()
-        except BaseException as error:  # noqa: ASYNC103  a thread has no cancellation to pass on
-            # Not only `Exception`: a panic inside a runtime's native code must not take the sessions' loop
-            # with it.
-            log.exception("stage.died", stage=self.name)
-            self._out(Died(error))
-        try:
-            self._worker.close()
-        except Exception:
-            log.exception("stage.close_failed", stage=self.name)
-
-    def _thread_loop(self) -> None:
-        while True:
-            self._handle_aborts()
-            if self._stop:
-                return
-            self._take_waiting_commands()
-            more = self._worker.step(self)
-            if more or self._aborts or self._stop:
-                continue
-            self._handle(self._commands.get())
-
-    def _take_waiting_commands(self) -> None:
-        while True:
-            try:
-                command = self._commands.get_nowait()
-            except Empty:
-                break
-            self._handle(command)
-        if self._room_wanted:
-            self._room_wanted = False
-            self._out(RoomAgain())
-
-    def _handle_aborts(self) -> None:
-        while self._aborts:
-            # It stays in its place until that is done: if the runtime breaks here, whoever waits is let go.
-            stream = self._aborts[0]
-            if self._live.get(stream.request.request_id) is stream:
-                del self._live[stream.request.request_id]
-                self._worker.abort([stream.request.request_id])
-                self._out(Released(stream))
-            # A stream that was never opened here is released when its `Open` is skipped.
-            self._aborts.popleft()
-
-    def _handle(self, command: Open | Submit | None) -> None:
-        if self._aborts:
-            self._handle_aborts()
-        match command:
-            case Open(stream):
-                if stream.aborted:
-                    self._out(Released(stream))
-                else:
-                    self._live[stream.request.request_id] = stream
-                    self._worker.open(stream.request, self)
-            case Submit(stream, unit, final, taken, withdrawn):
-                if not withdrawn and self._live.get(stream.request.request_id) is stream:
-                    command.accepted = True
-                if taken is not None:
-                    self._out(Taken(taken))
-                if command.accepted:
-                    self._worker.submit(stream.request.request_id, unit, final, self)
-            case None:
-                pass
 
 
 async def run_stage(stage: Stage, *, task_status: trio.TaskStatus[Stage] = trio.TASK_STATUS_IGNORED) -> None:

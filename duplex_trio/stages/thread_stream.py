@@ -1,7 +1,4 @@
-"""One request on a `ThreadStage`, seen from the Trio thread, and the messages that cross between the threads.
-
-What the messages do and when is `run`'s.
-"""
+"""One request on a stage whose worker is elsewhere, seen from the Trio thread."""
 
 from __future__ import annotations
 
@@ -10,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 import trio
-from attrs import define
 
 from duplex_trio.stages.errors import StageDeadError
+from duplex_trio.stages.lanes import Lane, Submit
 from duplex_trio.stages.port import (
     OutputSink,
     StageFailed,
@@ -22,66 +19,9 @@ from duplex_trio.stages.port import (
 )
 
 if TYPE_CHECKING:
-    from duplex_trio.stages.run import ThreadStage
-
+    from duplex_trio.stages.streams import StreamsStage
 
 log = structlog.get_logger("duplex_trio.stages")
-
-
-@define(eq=False)
-class Open:
-    """To the thread: a request begins."""
-
-    stream: ThreadStream
-
-
-@define(eq=False)
-class Submit:
-    """To the thread: a unit. `withdrawn` is written by the Trio side, `accepted` by the thread."""
-
-    stream: ThreadStream
-    unit: Any
-    final: bool
-    taken: trio.Event | None = None
-    withdrawn: bool = False
-    accepted: bool = False
-
-
-@define(eq=False)
-class Released:
-    """From the thread: it has let go of an aborted request."""
-
-    stream: ThreadStream
-
-
-@define(eq=False)
-class Taken:
-    """From the thread: it has handled a `Submit`."""
-
-    event: trio.Event
-
-
-@define(eq=False)
-class Delivery:
-    """From the thread: an output."""
-
-    stream: ThreadStream
-    output: StageOutput | StageFailed
-
-
-class Loaded:
-    """From the thread: the runtime is ready."""
-
-
-class RoomAgain:
-    """From the thread: no command waits any more."""
-
-
-@define(eq=False)
-class Died:
-    """From the thread: the runtime is broken, and this is the last message."""
-
-    error: BaseException
 
 
 class ChannelSink(OutputSink):
@@ -100,17 +40,14 @@ class ChannelSink(OutputSink):
             self.send.send_nowait(output)
 
 
-class ThreadStream(StageStream):
-    """One request on a `ThreadStage`; see `StageStream`.
+class ThreadStream(Lane, StageStream):
+    """One request on a `StreamsStage`; see `StageStream`.
 
-    `produced` is written by the stage's thread only, everything else by the Trio thread only.
+    `produced` is written by the worker's side only, everything else by the Trio thread only.
     """
 
-    def __init__(self, stage: ThreadStage, request: StageRequest, sink: OutputSink | None) -> None:
-        self.request = request
-        self.aborted = False
-        self.produced = 0
-        self.consumed_count = 0
+    def __init__(self, stage: StreamsStage, request: StageRequest, sink: OutputSink | None) -> None:
+        super().__init__(request)
         self.released = trio.Event()
         self._stage = stage
         self._channel: ChannelSink | None = None
@@ -118,11 +55,6 @@ class ThreadStream(StageStream):
             sink = self._channel = ChannelSink()
         self._sink = sink
         self._failure: StageFailed | None = None
-
-    @property
-    def window_open(self) -> bool:
-        """Whether the consumer has room for another output."""
-        return self.produced - self.consumed_count < self.request.window
 
     @property
     def failure(self) -> StageFailed | None:
@@ -147,7 +79,8 @@ class ThreadStream(StageStream):
         try:
             await taken.wait()
         finally:
-            command.withdrawn = not taken.is_set()
+            if not taken.is_set():
+                self._stage.withdraw(command)
         if not command.accepted:
             raise self._over()
 
@@ -158,19 +91,14 @@ class ThreadStream(StageStream):
 
     def consumed(self, count: int = 1) -> None:
         """Open the window again; see `StageStream.consumed`."""
-        # Each side writes its own counter before it reads the other's, so that one of them always sees what
-        # the other did and a window that closes at this very moment is not left closed.
-        self.consumed_count += count
-        was_open = self.produced - (self.consumed_count - count) < self.request.window
-        if not was_open and not self.aborted:
-            self._stage.wake()
+        self._stage.count_consumed(self, count)
 
     def abort(self) -> None:
         """End the request now; see `StageStream.abort`."""
         self._stage.abort_stream(self)
 
     async def wait_released(self) -> None:
-        """Wait until the stage's thread has forgotten the request."""
+        """Wait until the worker has forgotten the request."""
         await self.released.wait()
 
     def _refuse_if_over(self) -> None:
