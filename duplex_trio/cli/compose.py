@@ -11,7 +11,7 @@ from duplex_trio.cli.errors import CommandError
 from duplex_trio.deploy import DeployConfig, DeployError, load_deploy, with_models
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni
 from duplex_trio.pipelines.pipeline import Pipeline
-from duplex_trio.pipelines.registry import UnknownPipelineError, load_pipeline, pipeline_config
+from duplex_trio.pipelines.registry import PipelineUnavailableError, load_pipeline, pipeline_config
 
 DEFAULT_DEPLOY = "cascade_cpu"
 
@@ -37,7 +37,7 @@ def read_deploy(
     try:
         deploy = load_deploy(name_or_path)
         stages = {stage.name: stage for stage in pipeline_config(deploy.pipeline).stages}
-    except (DeployError, UnknownPipelineError) as error:
+    except (DeployError, PipelineUnavailableError) as error:
         raise CommandError(str(error)) from error
     if deploy.session_mode != "duplex":
         raise CommandError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,9 @@ from yaml.constructor import ConstructorError
 
 from duplex_trio.deploy.config import DeployConfig, StageDeploy
 from duplex_trio.deploy.errors import DeployError, DeployFault
+from duplex_trio.deploy.named import SUFFIX, deployment
 from duplex_trio.deploy.structure import StructureError, structure_deploy
 
-SUFFIX = ".yaml"
 _MERGE_TAG = "tag:yaml.org,2002:merge"
 
 
@@ -34,16 +33,10 @@ class _UniqueKeysLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def bundled_deployments() -> tuple[str, ...]:
-    """Names of the deployments that ship with the package."""
-    entries = resources.files("duplex_trio.deploy").iterdir()
-    return tuple(sorted(entry.name.removesuffix(SUFFIX) for entry in entries if entry.name.endswith(SUFFIX)))
-
-
 def load_deploy(name_or_path: str | Path, *, platform: str = "cpu") -> DeployConfig:
-    """Load a deployment by bundled name or file path.
+    """Load a deployment by name or file path.
 
-    A value with a path separator or a YAML suffix is a path, everything else a bundled name. `base_config` in
+    A value with a path separator or a YAML suffix is a path, everything else a name (see `named`). `base_config` in
     a file names another deployment (a path is relative to the file); its keys are merged under the file's,
     stages by `stage_id`. The section of `platforms` called `platform` is merged last.
 
@@ -93,11 +86,7 @@ def _read(reference: str, *, relative_to: Path) -> tuple[str, dict[str, Any]]:
             raise _error(source, "", f"cannot read the deployment file: {reason}") from error
     else:
         source = reference
-        names = bundled_deployments()
-        if reference not in names:
-            known = ", ".join(names)
-            raise _error(source, "", f"no such deployment; bundled are {known} (a file ends in {SUFFIX})")
-        text = resources.files("duplex_trio.deploy").joinpath(reference + SUFFIX).read_text(encoding="utf-8")
+        text = deployment(reference).read_text()
     return source, _parse(source, text)
 
 

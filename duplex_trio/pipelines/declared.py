@@ -52,7 +52,7 @@ def load_declared(config: PipelineConfig, key: DeclaredKey) -> Callable[[Pipelin
         raise fault("must be package.module:name")
     try:
         found: Any = importlib.import_module(module_name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         # Whatever a model's own module raises, the person at the terminal must learn whose module it is.
         raise fault(f"cannot be imported: {type(error).__name__}: {error}") from error
     for step in name.split("."):

@@ -197,7 +197,7 @@ def test_a_merged_mapping_may_be_overridden(tmp_path: Path) -> None:
 def test_a_missing_file_and_an_unknown_name_are_told_apart(tmp_path: Path) -> None:
     with pytest.raises(DeployError, match="cannot read the deployment file: No such file"):
         load_deploy(tmp_path / "absent.yaml")
-    with pytest.raises(DeployError, match=r"no such deployment; bundled are .*cascade_cpu"):
+    with pytest.raises(DeployError, match=r"no such deployment.*; there are .*cascade_cpu"):
         load_deploy("cascade_gpu_9000")
 
 
