@@ -101,11 +101,12 @@ class StickyLlm(ScriptedLlm):
         script: what is said.
         stuck_s: how long at most.
         stuck: rung when it takes nothing more.
+        let_go: set to let it go on.
     """
 
-    def __init__(self, script: Script, stuck_s: float, stuck: Doorbell) -> None:
+    def __init__(self, script: Script, stuck_s: float, stuck: Doorbell, let_go: threading.Event) -> None:
         super().__init__(script)
-        self.let_go = threading.Event()
+        self._let_go = let_go
         self._stuck_s = stuck_s
         self._stuck = stuck
 
@@ -113,9 +114,9 @@ class StickyLlm(ScriptedLlm):
         """Note the prompt, and get stuck if that is what it says."""
         super().submit(request_id, unit, final, context)
         if _last_word(unit.messages[-1].content) == STICK:
-            self.let_go.clear()
+            self._let_go.clear()
             self._stuck.ring()
-            self.let_go.wait(self._stuck_s)
+            self._let_go.wait(self._stuck_s)
 
 
 class BenchPipeline(ScriptedPipeline):
@@ -130,19 +131,20 @@ class BenchPipeline(ScriptedPipeline):
         super().__init__(script=Script(otherwise=answer))
         self.flooded, self.stuck = Doorbell(), Doorbell()
         self._outputs = outputs
-        self._llm = StickyLlm(self.script, stuck_s, self.stuck)
+        self._stuck_s = stuck_s
+        self._let_go = threading.Event()
 
     def build_worker(self, stage_id: int) -> StageWorker:
         """Make one stage."""
         if stage_id == LLM:
-            return self._llm
+            return StickyLlm(self.script, self._stuck_s, self.stuck, self._let_go)
         if stage_id == TTS:
             return BurstTts(self.script, self._outputs, self.flooded)
         return super().build_worker(stage_id)
 
     def let_go(self) -> None:
         """Let a stuck language model go on."""
-        self._llm.let_go.set()
+        self._let_go.set()
 
     def close(self) -> None:
         """Give back what the stages signal with, once they have ended."""

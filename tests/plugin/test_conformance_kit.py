@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -19,9 +20,11 @@ from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.models.scripted.turns import TurnsPipeline
 from duplex_trio.models.scripted.turns_plugin import TurnsMemory, TurnsPlugin
+from duplex_trio.pipelines.declared import DeclaredPathError
 from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.pipelines.requests import RequestView, TurnInput, TurnPlan
 from duplex_trio.pipelines.results import ModelResult, TurnEnd
+from duplex_trio.pipelines.topology import TopologyError
 from duplex_trio.plugin.capabilities import DuplexCapabilities
 from duplex_trio.plugin.pcm_buffer import FixedUnitBuffer, PcmAppendBuffer, PcmAppendReservation
 from duplex_trio.protocol.duplex.session import DuplexSessionConfig
@@ -47,6 +50,54 @@ class Changed(ScriptedPipeline):
 class Nameless(ScriptedPipeline):
     def model_name(self) -> str:
         return ""
+
+
+class Unfinished(ScriptedPipeline):
+    """Its recognition leads nowhere."""
+
+    config = attrs.evolve(ScriptedPipeline.config, stages=ScriptedPipeline.config.stages[:1])
+
+
+class Misled(TurnsPipeline):
+    """Its path leads to another plugin than the one that it uses."""
+
+    def build_plugin(self) -> TurnsPlugin:
+        return Holding()
+
+
+class Lost(TurnsPipeline):
+    """Its path leads nowhere."""
+
+    config = attrs.evolve(TurnsPipeline.config, processor="duplex_trio.nowhere:make")
+
+
+class Frugal(ScriptedPipeline):
+    """Makes one worker for ever."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._workers = [super(Frugal, self).build_worker(stage.stage_id) for stage in self.stages]
+
+    def build_worker(self, stage_id: int) -> StageWorker:
+        return self._workers[stage_id]
+
+
+class Bound(ScriptedPipeline):
+    """Its workers hold what no other process can have."""
+
+    def build_worker(self, stage_id: int) -> StageWorker:
+        worker = super().build_worker(stage_id)
+        vars(worker)["lock"] = threading.Lock()
+        return worker
+
+
+class Hoarse(TurnsPipeline):
+    """Has another voice in sessions than in turns."""
+
+    def build_plugin(self) -> TurnsPlugin:
+        plugin = TurnsPlugin()
+        plugin.voices, plugin.default_voice = ("whisper",), "whisper"
+        return plugin
 
 
 class Boasting(LockstepPlugin):
@@ -220,6 +271,12 @@ def native(worker: Callable[[], StageWorker]) -> Callable[[], Pipeline]:
 
 FAULTS: dict[str, tuple[Callable[[], Pipeline], str]] = {
     "no name": (Nameless, "its_pipeline_is_whole"),
+    "a dead end": (Unfinished, "its_pipeline_is_whole"),
+    "another plugin": (Misled, "its_paths_lead_to_what_it_uses"),
+    "a path that leads nowhere": (Lost, "its_paths_lead_to_what_it_uses"),
+    "one worker for ever": (Frugal, "its_workers_are_made_anew"),
+    "a worker with a lock": (Bound, "its_workers_can_go_to_another_process"),
+    "another voice in turns": (Hoarse, "its_processor_and_plugin_agree"),
     "no id": (lambda: Changed(plugin_id=""), "its_plugin_is_whole"),
     "no rate": (lambda: Changed(input_sample_rate_hz=0), "its_plugin_is_whole"),
     "unknown voice": (lambda: Changed(default_voice="nobody"), "its_plugin_is_whole"),
@@ -246,7 +303,9 @@ async def test_a_fault_is_seen(autojump_clock: MockClock, fault: str) -> None:
     factory, name = FAULTS[fault]
     (check,) = [check for check in conformance_checks(factory) if check.name == name]
     expected = pytest.RaisesGroup(
-        pytest.RaisesExc((AssertionError, trio.TooSlowError)), flatten_subgroups=True, allow_unwrapped=True
+        pytest.RaisesExc((AssertionError, trio.TooSlowError, DeclaredPathError, TopologyError)),
+        flatten_subgroups=True,
+        allow_unwrapped=True,
     )
     with expected:
         await check.run()

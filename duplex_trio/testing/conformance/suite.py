@@ -34,6 +34,7 @@ class ConformanceCheck:
 
         Raises:
             AssertionError: the model does not keep it.
+            TopologyError, DeclaredPathError: it is declared wrongly.
             trio.TooSlowError: what had to come did not.
         """
         await self._check(self._room)
