@@ -11,7 +11,7 @@ from duplex_trio.engine.chats import chat_limits
 from duplex_trio.engine.duplex_orchestrator import DuplexOrchestrator
 from duplex_trio.engine.manager import DuplexSessionManager
 from duplex_trio.engine.metrics import EngineMetrics
-from duplex_trio.engine.omni_engine_base import StageFactory
+from duplex_trio.engine.stage_building import StageFactory, build_voice_activity
 from duplex_trio.engine.voice_activity import VoiceActivity
 from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.plugin.checks import build_checked_plugin
@@ -50,8 +50,7 @@ class DuplexOmniEngine(AsyncOmniEngine):
         if stage_factory is None:
             command_limit = stage_commands_max or 2 * (max_sessions + max_chats)
             stage_factory = partial(ThreadStage, command_limit=command_limit)
-        vad_worker = pipeline.build_vad_worker()
-        self.vad = stage_factory(vad_worker) if vad_worker is not None else None
+        self.vad = build_voice_activity(pipeline, stage_factory)
         limits = limits or SessionLimits()
         self.voice_activity = VoiceActivity(self.vad, job_timeout_s=limits.vad_timeout_s)
         super().__init__(pipeline, stage_factory=stage_factory)

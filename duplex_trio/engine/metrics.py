@@ -14,6 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from duplex_trio.engine.chats import ChatTally
+from duplex_trio.engine.stage_collector import StageCollector
 from duplex_trio.engine.tally import SessionTally
 from duplex_trio.session.counters import SessionCounters
 from duplex_trio.session.state.egress_queue import EgressWaiting
@@ -115,7 +116,7 @@ class EngineMetrics(SessionTally):
         self._ended = SessionCounters()
         self._opened = Counter("duplex_sessions_opened", "Sessions opened", registry=self.registry)
         self.registry.register(_SessionCollector(self.totals, waiting))
-        self.registry.register(_StageCollector(live_requests, stages))
+        self.registry.register(StageCollector(live_requests, stages))
         self.chats = ChatTally(live_chats, self._chat_ended)
         self.registry.register(self.chats)
 
@@ -208,33 +209,3 @@ def _buckets(readings: Histogram) -> list[tuple[str, float]]:
         so_far += count
         buckets.append((bound, float(so_far)))
     return buckets
-
-
-class _StageCollector(Collector):
-    def __init__(
-        self, live_requests: Callable[[], int], stages: Callable[[], Sequence[StageStatistics]]
-    ) -> None:
-        self._live_requests = live_requests
-        self._stages = stages
-
-    def collect(self) -> Iterable[Metric]:
-        requests = GaugeMetricFamily(
-            "duplex_live_requests", "Model turns whose stages have not let go of them"
-        )
-        requests.add_metric([], self._live_requests())
-        live = GaugeMetricFamily("duplex_stage_live_requests", "Requests on a stage", labels=["stage"])
-        queued = GaugeMetricFamily(
-            "duplex_stage_queued_commands", "Commands that wait for a stage", labels=["stage"]
-        )
-        alive = GaugeMetricFamily("duplex_stage_alive", "1 while the stage is up", labels=["stage"])
-        outputs = CounterMetricFamily("duplex_stage_outputs", "Outputs of a stage", labels=["stage"])
-        aborted = CounterMetricFamily("duplex_stage_aborted", "Requests aborted on a stage", labels=["stage"])
-        failed = CounterMetricFamily("duplex_stage_failed", "Requests failed on a stage", labels=["stage"])
-        for stage in self._stages():
-            live.add_metric([stage.name], stage.live_requests)
-            queued.add_metric([stage.name], stage.queued_commands)
-            alive.add_metric([stage.name], float(stage.alive))
-            outputs.add_metric([stage.name], stage.outputs_total)
-            aborted.add_metric([stage.name], stage.aborted_total)
-            failed.add_metric([stage.name], stage.failed_total)
-        return [requests, live, queued, alive, outputs, aborted, failed]

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+import trio
+
+from duplex_trio.engine.health import EngineHealth, engine_health
 from duplex_trio.engine.orchestrator import Orchestrator
-from duplex_trio.engine.stage_building import build_stage
+from duplex_trio.engine.stage_building import StageFactory, build_stage
 from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.pipelines.topology import check_topology
 from duplex_trio.stages.port import Stage, StageStatistics
 from duplex_trio.stages.run import ThreadStage
-from duplex_trio.stages.worker import StageWorker
-
-StageFactory = Callable[[StageWorker], Stage]
-"""Makes the stage that carries a runtime."""
 
 
 class OmniEngineBase(ABC):
@@ -54,3 +53,7 @@ class OmniEngineBase(ABC):
     def stage_statistics(self) -> list[StageStatistics]:
         """Counters of every stage."""
         return [stage.statistics() for stage in self.all_stages]
+
+    def health(self) -> EngineHealth:
+        """How the engine stands, with every stage and replica. Called where Trio runs."""
+        return engine_health(self.stage_statistics(), trio.current_time())

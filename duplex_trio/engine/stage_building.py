@@ -1,4 +1,4 @@
-"""From what a deployment says of a stage to the stage: what carries its runtime, and where."""
+"""From what a deployment says of a stage to the stage: its replicas, what carries each, and where."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ from collections.abc import Callable
 
 from duplex_trio.pipelines.config import StageSpec
 from duplex_trio.pipelines.pipeline import Pipeline
+from duplex_trio.stages.pool import StagePool
 from duplex_trio.stages.port import Stage
 from duplex_trio.stages.worker import StageWorker
 
+StageFactory = Callable[[StageWorker], Stage]
+"""Makes the stage that carries a runtime."""
 
-def build_stage(pipeline: Pipeline, spec: StageSpec, in_thread: Callable[[StageWorker], Stage]) -> Stage:
-    """Make one stage, not running yet.
+
+def build_stage(pipeline: Pipeline, spec: StageSpec, in_thread: StageFactory) -> Stage:
+    """Make one stage with its replicas, not running yet. It makes replicas anew while it runs.
 
     Args:
         pipeline: the model, with its deployment.
@@ -22,4 +26,34 @@ def build_stage(pipeline: Pipeline, spec: StageSpec, in_thread: Callable[[StageW
         ModelReferenceError: a model of the deployment cannot be found.
         ValueError: the stage cannot be where the deployment wants it.
     """
-    return in_thread(pipeline.build_worker(spec.stage_id))
+    deploy = pipeline.deploy.stage(spec.stage_id)
+
+    def make(index: int) -> Stage:
+        match deploy.execution:
+            case "remote":
+                return pipeline.build_remote_stage(spec.stage_id)
+            case _:
+                return in_thread(pipeline.build_worker(spec.stage_id))
+
+    return StagePool(spec.name, make, num_replicas=deploy.num_replicas)
+
+
+def build_voice_activity(pipeline: Pipeline, in_thread: StageFactory) -> Stage | None:
+    """Make the stage that scores speech, or None if the deployment has none.
+
+    Raises:
+        ModelReferenceError: its model cannot be found.
+    """
+    worker = pipeline.build_vad_worker()
+    if worker is None:
+        return None
+    workers = [worker]
+
+    def make(index: int) -> Stage:
+        # The first one is there already: whether there is any was to be known.
+        again = workers.pop() if workers else pipeline.build_vad_worker()
+        if again is None:
+            raise ValueError("the deployment has no voice activity any more")
+        return in_thread(again)
+
+    return StagePool(worker.name, make)

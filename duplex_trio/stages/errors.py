@@ -11,3 +11,8 @@ class StageLoadError(Exception):
 
 class StageDeadError(trio.BrokenResourceError):
     """The stage is not running: it has not begun, has broken, or has ended."""
+
+
+def in_one_line(error: BaseException) -> str:
+    """Which error it is and what it says."""
+    return f"{type(error).__name__}: {error}"

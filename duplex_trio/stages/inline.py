@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import trio
 
+from duplex_trio.stages.errors import StageLoadError, in_one_line
 from duplex_trio.stages.lanes import Open, Submit
 from duplex_trio.stages.port import Stage
 from duplex_trio.stages.run import ThreadStage
@@ -42,10 +43,9 @@ class InlineStage(ThreadStage):
 
     async def run(self, task_status: trio.TaskStatus[Stage] = trio.TASK_STATUS_IGNORED) -> None:
         """Carry the stage until it is cancelled or broken; see `Stage.run`."""
-        self._worker.load()
-        self.alive = True
-        task_status.started(self)
         try:
+            self._load()
+            task_status.started(self)
             while self.alive:
                 self._kick = trio.Event()
                 if not await self._step() and self.alive:
@@ -53,6 +53,13 @@ class InlineStage(ThreadStage):
         finally:
             self._end_all(f"stage {self.name!r} has stopped")
             self._worker.close()
+
+    def _load(self) -> None:
+        try:
+            self._worker.load()
+        except Exception as error:
+            raise StageLoadError(f"stage {self.name!r} could not be loaded: {error}") from error
+        self.alive = True
 
     async def _step(self) -> bool:
         try:
@@ -63,6 +70,7 @@ class InlineStage(ThreadStage):
         except Exception as error:
             # What ends a thread ends this stage: its requests fail, the loop goes on.
             self._drain()
+            self.last_error = in_one_line(error)
             self._end_all(f"stage {self.name!r} died: {error}")
             return False
         if self._outbox and self.step_s > 0:

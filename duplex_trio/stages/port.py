@@ -13,8 +13,8 @@ else's. The consumer says what it consumed with `StageStream.consumed`. A reques
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import Factory, frozen
 
@@ -68,9 +68,42 @@ class StageFailed:
     message: str
 
 
+ReplicaState = Literal["loading", "ready", "restarting", "failed"]
+"""Of one replica: it has not been up yet, takes requests, broke and will be back, or was given up."""
+
+
+@frozen(kw_only=True)
+class ReplicaStatistics:
+    """Counters of one replica of a stage, of all its lives together.
+
+    Attributes:
+        name: as in logs, such as `llm[1]`; that of the stage where it is the only one.
+        state: whether it takes requests, and why not.
+        restarts_total: how often it was up again after it had broken.
+        last_error: why it broke or did not load the last time; None if it never did.
+        retry_s: when it is made anew, on Trio's clock; None unless it waits for that.
+        live_requests: requests that it has now.
+        queued_commands: commands that wait for it now.
+        outputs_total: outputs that it made.
+        aborted_total: requests aborted on it.
+        failed_total: requests that failed on it.
+    """
+
+    name: str
+    state: ReplicaState
+    restarts_total: int = 0
+    last_error: str | None = None
+    retry_s: float | None = None
+    live_requests: int = 0
+    queued_commands: int = 0
+    outputs_total: int = 0
+    aborted_total: int = 0
+    failed_total: int = 0
+
+
 @frozen
 class StageStatistics:
-    """Counters of one stage, for health and metrics."""
+    """Counters of one stage, for health and metrics; of its replicas together where it has some."""
 
     name: str
     live_requests: int
@@ -79,6 +112,7 @@ class StageStatistics:
     aborted_total: int
     failed_total: int
     alive: bool
+    replicas: tuple[ReplicaStatistics, ...] = ()
 
 
 class OutputSink(ABC):
@@ -150,11 +184,15 @@ class StageStream(ABC):
 class Stage(ABC):
     """One model runtime, seen from the Trio thread.
 
-    `alive` says whether it takes requests.
+    Attributes:
+        name: what it is called in logs, metrics and messages.
+        alive: whether it takes requests.
+        last_error: why its runtime broke; None as long as it has not.
     """
 
     name: str
     alive: bool
+    last_error: str | None = None
 
     @abstractmethod
     async def run(self, task_status: trio.TaskStatus[Stage] = ...) -> None:
@@ -181,7 +219,11 @@ class Stage(ABC):
         """
 
     @abstractmethod
-    def abort(self, request_ids: list[str]) -> None:
+    def holds(self, request_id: str) -> bool:
+        """Whether a request of this id is live here."""
+
+    @abstractmethod
+    def abort(self, request_ids: Sequence[str]) -> None:
         """Abort several requests at once; unknown ids are skipped. Never blocks."""
 
     @abstractmethod

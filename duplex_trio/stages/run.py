@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import trio
 from attrs import define
 
-from duplex_trio.stages.errors import StageLoadError
+from duplex_trio.stages.errors import StageLoadError, in_one_line
 from duplex_trio.stages.lanes import Delivery, Died, LaneLoop, Loaded, Open, Released, Submit
 from duplex_trio.stages.port import Stage
 from duplex_trio.stages.streams import StreamsStage
@@ -146,6 +146,7 @@ class ThreadStage(LaneLoop[ThreadStream], StreamsStage):
                     self._loaded.set()
                 case Died(error):
                     self._death = error
+                    self.last_error = in_one_line(error)
                     self._end_all(f"stage {self.name!r} died: {error}")
         if self._outbox:
             self._arm()

@@ -87,6 +87,10 @@ class StreamsStage(Stage):
     def _new_stream(self, request: StageRequest, sink: OutputSink | None) -> ThreadStream:
         return ThreadStream(self, request, sink)
 
+    def holds(self, request_id: str) -> bool:
+        """Whether a request is live; see `Stage.holds`."""
+        return request_id in self._streams
+
     def abort(self, request_ids: Sequence[str]) -> None:
         """Abort several requests; see `Stage.abort`."""
         for request_id in request_ids:

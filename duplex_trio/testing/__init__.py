@@ -7,6 +7,7 @@ back, `stream_rules` are what any session keeps.
 `conformance` are checks that the author of a model plugin runs through pytest.
 `invariants` are what holds inside of sessions and engines, `snapshots` show that something changed nothing,
 `program` plays whatever may happen to a session, `steps` lets it happen between any two steps of the tasks.
+`replicas` are stages that break and come back.
 `chaos` is a network that breaks, and conversations to be held over it.
 `scenarios` are the conversations of the golden transcripts, some with `odd_models`, `transcript` writes one down, and
 `openai_events` has the classes of OpenAI's SDK to check it against. `kept_logs` are fixtures.

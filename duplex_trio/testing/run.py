@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import trio
 
@@ -15,9 +15,12 @@ from duplex_trio.models.scripted.script import Script
 from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.protocol.duplex.session import DialectName
 from duplex_trio.stages.inline import InlineStage
+from duplex_trio.stages.port import Stage
 from duplex_trio.stages.worker import StageWorker
 from duplex_trio.testing.stream_rules import check_stream
 from duplex_trio.testing.talker import Talker, open_talker
+
+StageT = TypeVar("StageT", bound=Stage)
 
 STEP_S = 0.02
 """How long a step of a stage takes unless a test says otherwise, in seconds of Trio's clock."""
@@ -61,6 +64,15 @@ async def scripted_omni(
             yield omni
         finally:
             nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def carried(stage: StageT) -> AsyncIterator[StageT]:
+    """Carry one stage until the block ends."""
+    async with trio.open_nursery() as nursery:
+        await nursery.start(stage.run)
+        yield stage
+        nursery.cancel_scope.cancel()
 
 
 @asynccontextmanager

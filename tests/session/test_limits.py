@@ -36,6 +36,8 @@ from duplex_trio.protocol.duplex import (
     SessionResyncRequired,
     UpdateSession,
 )
+from duplex_trio.stages.pool import StagePool
+from duplex_trio.stages.run import ThreadStage
 from duplex_trio.testing import (
     RecordingAttachment,
     Talker,
@@ -437,4 +439,6 @@ async def test_max_sessions(autojump_clock: MockClock) -> None:
 def test_stage_commands_max(given: int | None, limit: int) -> None:
     """Two for each session unless told otherwise; what waits beyond that waits at its session (`test_run`)."""
     omni = DuplexOmni(NativePipeline(), max_sessions=5, stage_commands_max=given)
-    assert {stage._command_limit for stage in omni.duplex_engine.all_stages} == {limit}
+    pools = [stage for stage in omni.duplex_engine.all_stages if isinstance(stage, StagePool)]
+    carried = [replica.stage for pool in pools for replica in pool.replicas]
+    assert {stage._command_limit for stage in carried if isinstance(stage, ThreadStage)} == {limit}

@@ -63,12 +63,18 @@ class Room:
             pipeline: instead of a new one of the model.
             limits: limits of each session.
             stage_factory: what carries the runtimes, instead of what the room has.
+
+        Raises:
+            AssertionError: a runtime broke, although it is back.
         """
         factory = stage_factory or (ThreadStage if self.threads else None)
         async with scripted_omni(
             pipeline=pipeline or self.make_pipeline(), limits=limits, stage_factory=factory
         ) as omni:
             yield omni
+            for stage in omni.duplex_engine.stage_statistics():
+                for replica in stage.replicas:
+                    assert replica.last_error is None, f"stage {replica.name} broke: {replica.last_error}"
 
     async def user(self, omni: DuplexOmni) -> Talker:
         """Open a session whose turns end by hand."""
