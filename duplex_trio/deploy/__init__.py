@@ -4,24 +4,36 @@ Imports nothing else of the package.
 """
 
 from duplex_trio.deploy.config import DeployConfig, DuplexSessionDeploy, SessionMode, StageDeploy
-from duplex_trio.deploy.errors import DeployError, DeployFault, KeyFaultError
-from duplex_trio.deploy.limits import SessionLimits, file_key
-from duplex_trio.deploy.loader import load_deploy, with_models
+from duplex_trio.deploy.devices import ReplicaPlace, replica_places, server_environment
+from duplex_trio.deploy.errors import DeployError, DeployFault, Finding, KeyFaultError, Place
+from duplex_trio.deploy.keys import file_key
+from duplex_trio.deploy.limits import SessionLimits
+from duplex_trio.deploy.loader import Document, load_deploy, read_deploy, with_models
 from duplex_trio.deploy.named import NamedDeployment, bundled_deployments, named_deployments
+from duplex_trio.deploy.platforms import PLATFORMS, detect_platform
 
 __all__ = [
+    "PLATFORMS",
     "DeployConfig",
     "DeployError",
     "DeployFault",
+    "Document",
     "DuplexSessionDeploy",
+    "Finding",
     "KeyFaultError",
     "NamedDeployment",
+    "Place",
+    "ReplicaPlace",
     "SessionLimits",
     "SessionMode",
     "StageDeploy",
     "bundled_deployments",
+    "detect_platform",
     "file_key",
     "load_deploy",
     "named_deployments",
+    "read_deploy",
+    "replica_places",
+    "server_environment",
     "with_models",
 ]

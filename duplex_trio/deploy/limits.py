@@ -6,24 +6,10 @@ reached is the business of who keeps to it. `docs/limits.md` lists them for oper
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from attrs import Attribute, field, frozen
+from attrs import field, frozen
 
 from duplex_trio.deploy.checks import at_least, positive
-
-_FILE_KEY = "file_key"
-
-
-def _called(key: str) -> Mapping[str, str]:
-    """Metadata of a field that deployment files call differently."""
-    return {_FILE_KEY: key}
-
-
-def file_key(attribute: Attribute[Any]) -> str:
-    """The key that sets a field in a deployment file."""
-    return str(attribute.metadata.get(_FILE_KEY, attribute.name))
+from duplex_trio.deploy.keys import called
 
 
 @frozen(kw_only=True)
@@ -39,23 +25,23 @@ class SessionLimits:
     """A session without any activity is forgotten; None never."""
     disconnect_grace_s: float = field(default=30.0, validator=positive)
     """How long a resumable session waits for its client: a change of networks takes seconds."""
-    journal_ttl_s: float = field(default=60.0, validator=positive, metadata=_called("resume_replay_ttl_s"))
+    journal_ttl_s: float = field(default=60.0, validator=positive, metadata=called("resume_replay_ttl_s"))
     """How long a sent event can be replayed: twice the time that a client has to come back in."""
     journal_bytes_max: int = field(
-        default=8 * 1024 * 1024, validator=positive, metadata=_called("resume_replay_max_bytes_per_session")
+        default=8 * 1024 * 1024, validator=positive, metadata=called("resume_replay_max_bytes_per_session")
     )
     """Sent events kept for replay: two minutes of base64 pcm16 at 24 kHz."""
 
     # ------------------------------------------------------------------ input
 
     pending_input_bytes_max: int = field(
-        default=16 * 1024 * 1024, validator=positive, metadata=_called("max_pending_input_bytes_per_session")
+        default=16 * 1024 * 1024, validator=positive, metadata=called("max_pending_input_bytes_per_session")
     )
     """Uncommitted sound as float32: 262 s at 16 kHz."""
     speech_s_max: float = field(default=120.0, validator=positive)
     """Speech without a pause that is taken as one turn; what goes on after it begins the next one."""
     pending_turns_max: int = field(
-        default=4, validator=positive, metadata=_called("max_pending_turns_per_session")
+        default=4, validator=positive, metadata=called("max_pending_turns_per_session")
     )
     """Commits that may wait for their answer: more is a client that does not listen."""
     pending_commands_max: int = field(default=64, validator=positive)

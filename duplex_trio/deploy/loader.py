@@ -1,58 +1,112 @@
-"""Deployment files: finding one, following `base_config`, applying `platforms`, overriding models."""
+"""Deployment files: following `base_config`, applying `platforms`, and what there is to say about the result."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
-import yaml
-from yaml.constructor import ConstructorError
+from attrs import frozen
 
 from duplex_trio.deploy.config import DeployConfig, StageDeploy
-from duplex_trio.deploy.errors import DeployError, DeployFault
-from duplex_trio.deploy.named import SUFFIX, deployment
-from duplex_trio.deploy.structure import StructureError, structure_deploy
+from duplex_trio.deploy.errors import DeployError, DeployFault, Finding, Place, brief
+from duplex_trio.deploy.platforms import PLATFORMS, detect_platform, unknown_platform
+from duplex_trio.deploy.sources import Source, open_source
+from duplex_trio.deploy.structure import FILE_ONLY, nullable, structure_deploy
+from duplex_trio.deploy.tree import Entry, mapping_of, merge, read_tree, repeated_stages, spell
+from duplex_trio.deploy.tree import Path as KeyPath
+from duplex_trio.deploy.variables import VariableError, substituted
 
-_MERGE_TAG = "tag:yaml.org,2002:merge"
-
-
-class _UniqueKeysLoader(yaml.SafeLoader):
-    """YAML asks for unique keys, PyYAML takes the last one: a limit set twice would silently be one of both."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: list[Any] = []
-        for key_node, _ in node.value:
-            if key_node.tag == _MERGE_TAG:
-                continue
-            key = self.construct_object(key_node, deep=True)
-            if key in seen:
-                raise ConstructorError(None, None, f"the key {key!r} is there twice", key_node.start_mark)
-            seen.append(key)
-        return super().construct_mapping(node, deep)
+_EMPTY: Mapping[Any, Entry] = {}
 
 
-def load_deploy(name_or_path: str | Path, *, platform: str = "cpu") -> DeployConfig:
-    """Load a deployment by name or file path.
+@frozen(kw_only=True)
+class Document:
+    """A deployment, and where each of its values is written.
 
-    A value with a path separator or a YAML suffix is a path, everything else a name (see `named`). `base_config` in
-    a file names another deployment (a path is relative to the file); its keys are merged under the file's,
-    stages by `stage_id`. The section of `platforms` called `platform` is merged last.
+    Attributes:
+        config: what it says.
+        source: its name or path.
+        platform: the one whose sections were applied.
+        sources: the files it is made of, the one that was named last.
+        platforms: those that some of the files have a section for.
+        tree: what the files say together.
+    """
+
+    config: DeployConfig
+    source: str
+    platform: str
+    sources: tuple[str, ...]
+    platforms: tuple[str, ...]
+    tree: Entry
+
+    def locate(self, finding: Finding) -> DeployFault:
+        """Say of a finding where it is written, and what its file calls the key."""
+        path: KeyPath = tuple(finding.key.split(".")) if finding.key else ()
+        if finding.stage_id is not None:
+            index = self._index(finding.stage_id)
+            if index is None:
+                return DeployFault("", str(finding), Place(self.source))
+            path = ("stages", index, *path)
+        spelled, place = located(self.tree, path)
+        return DeployFault(spelled, f"{spelled} {finding.message}" if spelled else finding.message, place)
+
+    def _index(self, stage_id: int) -> int | None:
+        ids = [stage.stage_id for stage in self.config.stages]
+        return ids.index(stage_id) if stage_id in ids else None
+
+
+def load_deploy(
+    name_or_path: str | Path, *, platform: str | None = None, environment: Mapping[str, str] | None = None
+) -> DeployConfig:
+    """Load a deployment by bundled name or file path; see `read_deploy`.
 
     Raises:
-        DeployError: naming the file and every fault in it.
+        DeployError: naming every fault and the file that it is in.
     """
-    source, data = _read(str(name_or_path), relative_to=Path())
-    merged = _inherit(source, data, seen=(source,))
-    platforms = merged.pop("platforms", None) or {}
-    _require_mapping(source, "platforms", platforms)
-    section = platforms.get(platform) or {}
-    _require_mapping(source, f"platforms.{platform}", section)
-    try:
-        return structure_deploy(_merge(merged, section))
-    except StructureError as error:
-        raise DeployError(source, error.faults) from error
+    return read_deploy(name_or_path, platform=platform, environment=environment).config
+
+
+def read_deploy(
+    name_or_path: str | Path, *, platform: str | None = None, environment: Mapping[str, str] | None = None
+) -> Document:
+    """Load a deployment by bundled name or file path, with the places of its values.
+
+    A value with a path separator or a YAML suffix is a path, everything else a bundled name. `base_config` in
+    a file names another deployment (a path is relative to the file); its keys are merged under the file's,
+    stages by `stage_id`, and null takes an inherited key away. The section of a file's `platforms` for this
+    platform is merged over the file's other keys before anything extends it. References to environment
+    variables are replaced last, so that those of a value which another file overrides need not be set.
+
+    Args:
+        name_or_path: the deployment.
+        platform: `cpu`, `cuda`, ...; what this machine has by default.
+        environment: variables to refer to; those of this process by default.
+
+    Raises:
+        DeployError: naming every fault and the file that it is in.
+    """
+    if platform is not None and platform not in PLATFORMS:
+        raise DeployError(str(name_or_path), [DeployFault("", f"platform {unknown_platform(platform)}")])
+    platform = detect_platform() if platform is None else platform
+    environment = os.environ if environment is None else environment
+    faults: list[DeployFault] = []
+    source, chain = _chain(str(name_or_path), environment, faults)
+    if not chain:
+        raise DeployError(source, faults)
+    tree = _with_section(chain[0], platform, faults)
+    for file in chain[1:]:
+        tree = merge(tree, _with_section(file, platform, faults), nullable)
+    config = _config(tree, environment, faults)
+    if faults or config is None:
+        raise DeployError(source, sorted(faults, key=lambda fault: fault.place or Place(source)))
+    named = {name: None for file in chain for name in mapping_of(file.get("platforms"))}
+    sources = tuple(file.place.source for file in chain)
+    return Document(
+        config=config, source=source, platform=platform, sources=sources, platforms=tuple(named), tree=tree
+    )
 
 
 def with_models(deploy: DeployConfig, models: Mapping[int, str]) -> DeployConfig:
@@ -65,78 +119,108 @@ def with_models(deploy: DeployConfig, models: Mapping[int, str]) -> DeployConfig
     return attrs.evolve(deploy, stages=tuple(sorted(stages, key=lambda stage: stage.stage_id)))
 
 
-def _error(source: str, path: str, message: str) -> DeployError:
-    return DeployError(source, [DeployFault(path, message)])
+def located(tree: Entry, path: KeyPath) -> tuple[str, Place]:
+    """What the file that holds it calls the key at a path of the merged tree, and where it is."""
+    for length in range(len(path), 0, -1):
+        entry = tree.find(path[:length])
+        if entry is not tree.find(path[: length - 1]):
+            return spell((*entry.path, *path[length:])), entry.place
+    return spell(path), tree.place
 
 
-def _require_mapping(source: str, path: str, value: object) -> None:
-    if not isinstance(value, dict):
-        raise _error(source, path, f"{path} must be a mapping, not {value!r}")
+def _chain(
+    reference: str, environment: Mapping[str, str], faults: list[DeployFault]
+) -> tuple[str, list[Entry]]:
+    """The name of a deployment, and the trees of it and of what it extends, the last base first.
 
-
-def _read(reference: str, *, relative_to: Path) -> tuple[str, dict[str, Any]]:
-    """Read one file; the first value is how it is called in messages."""
-    if "/" in reference or "\\" in reference or reference.endswith((SUFFIX, ".yml")):
-        path = relative_to / Path(reference).expanduser()
-        source = str(path)
+    Empty when one cannot be read: what its keys are is unknown then.
+    """
+    first = source = open_source(reference, folder=Path())
+    seen: list[Source] = []
+    chain: list[Entry] = []
+    while True:
+        seen.append(source)
+        tree, found = read_tree(source.name, source.text)
+        faults += found
+        if tree is None:
+            return first.name, []
+        faults += repeated_stages(tree.get("stages") or tree)
+        chain.insert(0, tree)
+        base = tree.get("base_config")
+        if base is None:
+            return first.name, chain
         try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-            raise _error(source, "", f"cannot read the deployment file: {reason}") from error
-    else:
-        source = reference
-        text = deployment(reference).read_text()
-    return source, _parse(source, text)
+            named = substituted(base, environment)
+            if named is None:
+                return first.name, chain
+            if not isinstance(named, str):
+                raise VariableError(f"must be text, not {brief(named)}")
+            source = open_source(named, folder=source.folder)
+            if source.key in [one.key for one in seen]:
+                circle = " -> ".join([*(one.name for one in seen), source.name])
+                raise VariableError(f"goes in a circle: {circle}")
+        except VariableError as error:
+            faults.append(DeployFault("base_config", f"base_config {error}", base.place))
+            return first.name, []
+        except DeployError as error:
+            said = "; ".join(str(fault) for fault in error.faults)
+            faults.append(DeployFault("base_config", f"base_config {error.source}: {said}", base.place))
+            return first.name, []
 
 
-def _parse(source: str, text: str) -> dict[str, Any]:
-    try:
-        data = yaml.load(text, Loader=_UniqueKeysLoader)  # noqa: S506  (a safe loader)
-    except yaml.YAMLError as error:
-        raise _error(source, "", "not valid YAML: " + " ".join(str(error).split())) from error
-    if not isinstance(data, dict):
-        raise _error(source, "", "a deployment file must be a mapping of keys")
-    return data
+def _with_section(file: Entry, platform: str, faults: list[DeployFault]) -> Entry:
+    """A file's own keys with its section for a platform over them."""
+    own = file.without(*FILE_ONLY)
+    platforms = file.get("platforms")
+    if platforms is None or platforms.content is None:
+        return own
+    if not isinstance(platforms.content, dict):
+        message = f"platforms must be a mapping, not {_shown(platforms)}"
+        faults.append(DeployFault("platforms", message, platforms.place))
+        return own
+    for name, section in platforms.content.items():
+        path = f"platforms.{name}"
+        if name not in PLATFORMS:
+            faults.append(DeployFault(path, f"{path} {unknown_platform(name)}", section.place))
+        elif section.content is not None and not isinstance(section.content, dict):
+            message = f"{path} must be a mapping, not {_shown(section)}"
+            faults.append(DeployFault(path, message, section.place))
+        elif section.content is not None:
+            faults += repeated_stages(section.get("stages") or section)
+            for key in FILE_ONLY:
+                if (inner := section.get(key)) is not None:
+                    message = f"{path}.{key} must be at the top level of the file"
+                    faults.append(DeployFault(f"{path}.{key}", message, inner.place))
+            if name == platform:
+                own = merge(own, section.without(*FILE_ONLY), nullable)
+    return own
 
 
-def _inherit(source: str, data: dict[str, Any], *, seen: Sequence[str]) -> dict[str, Any]:
-    base = data.pop("base_config", None)
-    if base is None:
-        return data
-    if not isinstance(base, str):
-        raise _error(source, "base_config", f"base_config must be text, not {base!r}")
-    base_source, base_data = _read(base, relative_to=Path(source).parent)
-    if base_source in seen:
-        circle = " -> ".join((*seen, base_source))
-        raise _error(source, "base_config", f"base_config goes in a circle: {circle}")
-    return _merge(_inherit(base_source, base_data, seen=(*seen, base_source)), data)
+def _config(tree: Entry, environment: Mapping[str, str], faults: list[DeployFault]) -> DeployConfig | None:
+    told = [fault.place for fault in faults if fault.place is not None]
+    unset: list[Place] = []
+
+    def resolve(entry: Entry) -> Any:
+        try:
+            return substituted(entry, environment)
+        except VariableError as error:
+            path = spell(entry.path)
+            faults.append(DeployFault(path, f"{path} {error}", entry.place))
+            unset.append(entry.place)
+            return None
+
+    config, problems = structure_deploy(tree.values(resolve))
+    for problem in problems:
+        path, place = located(tree, problem.path)
+        if place not in unset:
+            faults.append(DeployFault(path, problem.say(path), place))
+    return config
 
 
-def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    merged = dict(base)
-    for key, value in over.items():
-        below = merged.get(key)
-        if isinstance(below, dict) and isinstance(value, dict):
-            merged[key] = _merge(below, value)
-        elif key == "stages" and isinstance(below, list) and isinstance(value, list):
-            merged[key] = _merge_stages(below, value)
-        else:
-            merged[key] = value
-    return merged
+def _shown(entry: Entry) -> str:
+    return brief(entry.values(lambda inner: inner.content))
 
 
-def _merge_stages(base: list[Any], over: list[Any]) -> list[Any]:
-    """Merge by `stage_id`; whatever is malformed is kept as it is, for the structuring to refuse."""
-    merged = list(base)
-    for stage in over:
-        index = next((i for i, below in enumerate(merged) if _same_stage(below, stage)), None)
-        if index is None:
-            merged.append(stage)
-        else:
-            merged[index] = _merge(merged[index], stage)
-    return merged
-
-
-def _same_stage(one: object, other: object) -> bool:
-    return isinstance(one, dict) and isinstance(other, dict) and one.get("stage_id") == other.get("stage_id")
+def faults_of(findings: Sequence[Finding]) -> list[Finding]:
+    """Those that keep a deployment from being served."""
+    return [finding for finding in findings if finding.level == "fault"]

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable
 
 from duplex_trio.deploy.config import DeployConfig
+from duplex_trio.deploy.errors import Finding
+from duplex_trio.deploy.stage import StageDeploy
 from duplex_trio.pipelines.config import PipelineConfig, StageSpec
 from duplex_trio.pipelines.declared import make_declared
+from duplex_trio.pipelines.models import ModelUse
 from duplex_trio.pipelines.processor import TurnProcessor
 from duplex_trio.stages.port import Stage
 from duplex_trio.stages.worker import StageWorker
@@ -28,6 +32,27 @@ class Pipeline(ABC):
     def stages(self) -> tuple[StageSpec, ...]:
         """The declared stages."""
         return self.config.stages
+
+    @classmethod
+    def stage_keys(cls, stage: StageDeploy) -> Collection[str] | None:
+        """The keys of a deployment's stage that take effect here, beside those of every stage.
+
+        A key that is set and is not among them is reported to the operator. None says nothing about any.
+        """
+        return None
+
+    @classmethod
+    def deployment_findings(cls, deploy: DeployConfig) -> Iterable[Finding]:
+        """What a deployment asks of this model that it cannot do, found without looking for models.
+
+        `deploy` has only stages that the model has.
+        """
+        return ()
+
+    @classmethod
+    def models_used(cls, deploy: DeployConfig) -> Iterable[ModelUse]:
+        """The models that a deployment needs here, for a look at whether they are there."""
+        return ()
 
     @abstractmethod
     def model_name(self) -> str:

@@ -12,6 +12,7 @@ from attrs import frozen
 
 from duplex_trio.deploy.config import DeployConfig
 from duplex_trio.pipelines.config import PipelineConfig
+from duplex_trio.pipelines.deployment import check_deployment
 from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.pipelines.topology import check_topology
 
@@ -86,7 +87,7 @@ def pipeline_config(name: str) -> PipelineConfig:
         AmbiguousPipelineError: several packages have one.
         BrokenPipelineError: it cannot be imported or is no pipeline.
     """
-    return _pipeline_class(name).config
+    return pipeline_class(name).config
 
 
 def load_pipeline(deploy: DeployConfig) -> Pipeline:
@@ -96,10 +97,12 @@ def load_pipeline(deploy: DeployConfig) -> Pipeline:
         PipelineUnavailableError: as `pipeline_config`.
         TopologyError: it is declared wrongly.
         ModelReferenceError: a model of the deployment cannot be found.
+        DeployError: the deployment asks for what it cannot do.
         ValueError: it cannot do with what the deployment says.
     """
-    kind = _pipeline_class(deploy.pipeline)
+    kind = pipeline_class(deploy.pipeline)
     check_topology(kind.config)
+    check_deployment(kind, deploy)
     return kind(deploy)
 
 
@@ -120,7 +123,12 @@ def _origin(point: EntryPoint) -> PipelineOrigin:
     )
 
 
-def _pipeline_class(name: str) -> type[Pipeline]:
+def pipeline_class(name: str) -> type[Pipeline]:
+    """The class of a pipeline, imported.
+
+    Raises:
+        PipelineUnavailableError: as `pipeline_config`.
+    """
     found = [point for point in _announced() if point.name == name]
     if not found:
         raise UnknownPipelineError(name, _unknown(name))

@@ -71,6 +71,8 @@ class VllmConfig:
         chat_template: a Jinja template instead of the model's own.
         threads: compute threads on a CPU; `None` is half of the usable cores, at most `CPU_MOST_THREADS`. One for
             every core is quicker on an idle machine and several times slower on a busy one.
+        model_runner: `v1` or `v2`, which of vLLM's model runners steps the model; `None` is vLLM's choice. It holds for
+            the process: vLLM asks a variable of its environment.
         engine_args: further arguments of vLLM's `EngineArgs`; they win over everything above.
     """
 
@@ -88,6 +90,9 @@ class VllmConfig:
     trust_remote_code: bool = False
     chat_template: str | None = None
     threads: int | None = field(default=None, validator=validators.optional(_positive()))
+    model_runner: str | None = field(
+        default=None, validator=validators.optional(validators.in_(("v1", "v2")))
+    )
     engine_args: Mapping[str, Any] = Factory(dict)
 
 
@@ -102,6 +107,8 @@ def build_engine(config: VllmConfig) -> Any:
         ValueError: vLLM refuses the settings or the model.
     """
     prepare_process(config.model)
+    if config.model_runner is not None:
+        os.environ["VLLM_USE_V2_MODEL_RUNNER"] = str(int(config.model_runner == "v2"))
     preload, dice = os.environ.get("LD_PRELOAD"), random.getstate()
     try:
         return _create(config)

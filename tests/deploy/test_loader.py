@@ -87,7 +87,7 @@ def test_every_limit_is_set_and_checked_by_its_key(
 
 def test_a_stage_the_file_does_not_mention_has_defaults(tmp_path: Path) -> None:
     deploy = load_deploy(write(tmp_path, "pipeline: p\n"))
-    assert deploy.session_mode == "turn"
+    assert deploy.session_mode is None
     assert deploy.stage(3) == StageDeploy(stage_id=3)
 
 
@@ -138,7 +138,10 @@ def test_an_unknown_key_of_a_stage_and_of_the_top_level_are_both_reported(tmp_pa
             "stages: [{stage_id: 0, gpu_memory_utilization: 1.5}]",
             "stages[0].gpu_memory_utilization must be greater than 0 and at most 1, not 1.5",
         ),
-        ("stages: [{stage_id: 0}, {stage_id: 0}]", "stages must have different stage_ids, not [0, 0]"),
+        (
+            "stages: [{stage_id: 0}, {stage_id: 0}]",
+            "stages[1].stage_id must be another one than stages[0], not 0 again",
+        ),
         ("stages: [{stage_id: 0, enforce_eager: 1}]", "stages[0].enforce_eager must be true or false, not 1"),
         (
             "stages: [{stage_id: 0, hf_overrides: {1: x}}]",
@@ -185,7 +188,6 @@ def test_a_file_that_is_no_mapping_is_one_clear_line(tmp_path: Path, text: str) 
 def test_a_key_that_is_there_twice_is_refused(tmp_path: Path, text: str, key: str) -> None:
     (fault,) = faults(tmp_path, text)
     assert f"the key '{key}' is there twice" in fault
-    assert "line" in fault
 
 
 def test_a_merged_mapping_may_be_overridden(tmp_path: Path) -> None:

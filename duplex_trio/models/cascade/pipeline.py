@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import attrs
 
-from duplex_trio.deploy.config import DeployConfig, StageDeploy
+from duplex_trio.deploy.config import DeployConfig
 from duplex_trio.models.cascade.asr import WhisperWorker
 from duplex_trio.models.cascade.plugin import ASR, LLM, TTS
 from duplex_trio.models.cascade.profiles import ChatProfile, profile_for, with_sampling
@@ -17,7 +15,7 @@ from duplex_trio.pipelines.config import PipelineConfig, StageSpec
 from duplex_trio.stages.silero import SileroWorker
 from duplex_trio.stages.vllm import VllmWorker
 from duplex_trio.stages.vllm_chat import ChatTokenizer
-from duplex_trio.stages.vllm_engine import VllmConfig
+from duplex_trio.stages.vllm_deploy import vllm_config
 from duplex_trio.stages.worker import StageWorker
 
 DEFAULT_MODELS = {ASR: "whisper-tiny.en", LLM: "smollm2-135m", TTS: "hibari-heart"}
@@ -83,7 +81,8 @@ class CascadePipeline(CascadeFamily):
             assert self._asr.path is not None
             return WhisperWorker(self._asr.path)
         if stage_id == LLM:
-            return VllmWorker(vllm_config(self._llm_path, self._profile, self.deploy.stage(LLM)))
+            template = self._profile.chat_template
+            return VllmWorker(vllm_config(self.deploy, LLM, model=self._llm_path, chat_template=template))
         return HibariWorker(self._tts.path)
 
     def settings(self) -> CascadeSettings:
@@ -105,28 +104,3 @@ class CascadePipeline(CascadeFamily):
 
     def _reference(self, stage_id: int) -> str:
         return self.deploy.stage(stage_id).model or DEFAULT_MODELS[stage_id]
-
-
-def vllm_config(model: str, profile: ChatProfile, stage: StageDeploy) -> VllmConfig:
-    """What a deployment says about the language model, as the engine's configuration."""
-    given: dict[str, Any] = {
-        "dtype": stage.dtype,
-        "max_model_len": stage.max_model_len,
-        "max_num_seqs": stage.max_num_seqs,
-        "kv_cache_memory_bytes": stage.kv_cache_memory_bytes,
-        "gpu_memory_utilization": stage.gpu_memory_utilization,
-        "enforce_eager": stage.enforce_eager,
-        "quantization": stage.quantization,
-    }
-    engine_args = dict(stage.engine_args)
-    if stage.max_num_batched_tokens is not None:
-        engine_args.setdefault("max_num_batched_tokens", stage.max_num_batched_tokens)
-    if stage.hf_overrides:
-        engine_args.setdefault("hf_overrides", dict(stage.hf_overrides))
-    return VllmConfig(
-        model=model,
-        chat_template=profile.chat_template,
-        trust_remote_code=stage.trust_remote_code,
-        engine_args=engine_args,
-        **{key: value for key, value in given.items() if value is not None},
-    )
