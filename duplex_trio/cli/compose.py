@@ -7,11 +7,13 @@ from typing import Any
 
 import attrs
 
+from duplex_trio.cli.deployments import open_deployment
 from duplex_trio.cli.errors import CommandError
-from duplex_trio.deploy import DeployConfig, DeployError, load_deploy, with_models
+from duplex_trio.deploy import DeployConfig, with_models
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni
+from duplex_trio.pipelines.deployment import session_mode
 from duplex_trio.pipelines.pipeline import Pipeline
-from duplex_trio.pipelines.registry import PipelineUnavailableError, load_pipeline, pipeline_config
+from duplex_trio.pipelines.registry import load_pipeline
 
 DEFAULT_DEPLOY = "cascade_cpu"
 
@@ -34,15 +36,11 @@ def read_deploy(
     Raises:
         CommandError: the deployment is faulty, or has no stage of that name that loads a model.
     """
-    try:
-        deploy = load_deploy(name_or_path)
-        stages = {stage.name: stage for stage in pipeline_config(deploy.pipeline).stages}
-    except (DeployError, PipelineUnavailableError) as error:
-        raise CommandError(str(error)) from error
-    if deploy.session_mode != "duplex":
-        raise CommandError(
-            f"{name_or_path}: session_mode is {deploy.session_mode}; only duplex can be served"
-        )
+    document, pipeline = open_deployment(name_or_path)
+    deploy = document.config
+    stages = {stage.name: stage for stage in pipeline.config.stages}
+    if (mode := session_mode(pipeline.config, deploy)) != "duplex":
+        raise CommandError(f"{name_or_path}: session_mode is {mode}; only duplex can be served")
     asked = {role: reference for role, reference in models.items() if reference is not None}
     for role in asked:
         if role not in stages:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import attrs
-from attrs import Attribute, Factory
+from attrs import Attribute
 
 FILE_KEY, DOC, READS, TAKEN, SECRET = "file_key", "doc", "reads", "taken", "secret"
 
@@ -42,8 +42,8 @@ def file_key(attribute: Attribute[Any]) -> str:
 
 def default_of(attribute: Attribute[Any]) -> Any:
     """The value of an attribute that is left out; `NOTHING` for one that has to be there."""
-    default = attribute.default
-    return default.factory() if isinstance(default, Factory) else default  # type: ignore[arg-type, attr-defined]
+    default: Any = attribute.default
+    return default.factory() if hasattr(default, "factory") else default
 
 
 def engine_keys(cls: type[Any]) -> frozenset[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,9 @@ from duplex_trio.deploy.errors import DeployError, DeployFault, Finding, Place, 
 from duplex_trio.deploy.platforms import PLATFORMS, detect_platform, unknown_platform
 from duplex_trio.deploy.sources import Source, open_source
 from duplex_trio.deploy.structure import FILE_ONLY, nullable, structure_deploy
-from duplex_trio.deploy.tree import Entry, mapping_of, merge, read_tree, repeated_stages, spell
+from duplex_trio.deploy.tree import Entry, distinct_stages, mapping_of, merge, read_tree, spell
 from duplex_trio.deploy.tree import Path as KeyPath
 from duplex_trio.deploy.variables import VariableError, substituted
-
-_EMPTY: Mapping[Any, Entry] = {}
 
 
 @frozen(kw_only=True)
@@ -144,8 +142,7 @@ def _chain(
         faults += found
         if tree is None:
             return first.name, []
-        faults += repeated_stages(tree.get("stages") or tree)
-        chain.insert(0, tree)
+        chain.insert(0, distinct_stages(tree, faults))
         base = tree.get("base_config")
         if base is None:
             return first.name, chain
@@ -186,7 +183,7 @@ def _with_section(file: Entry, platform: str, faults: list[DeployFault]) -> Entr
             message = f"{path} must be a mapping, not {_shown(section)}"
             faults.append(DeployFault(path, message, section.place))
         elif section.content is not None:
-            faults += repeated_stages(section.get("stages") or section)
+            section = distinct_stages(section, faults)
             for key in FILE_ONLY:
                 if (inner := section.get(key)) is not None:
                     message = f"{path}.{key} must be at the top level of the file"
@@ -197,7 +194,6 @@ def _with_section(file: Entry, platform: str, faults: list[DeployFault]) -> Entr
 
 
 def _config(tree: Entry, environment: Mapping[str, str], faults: list[DeployFault]) -> DeployConfig | None:
-    told = [fault.place for fault in faults if fault.place is not None]
     unset: list[Place] = []
 
     def resolve(entry: Entry) -> Any:
@@ -219,8 +215,3 @@ def _config(tree: Entry, environment: Mapping[str, str], faults: list[DeployFaul
 
 def _shown(entry: Entry) -> str:
     return brief(entry.values(lambda inner: inner.content))
-
-
-def faults_of(findings: Sequence[Finding]) -> list[Finding]:
-    """Those that keep a deployment from being served."""
-    return [finding for finding in findings if finding.level == "fault"]

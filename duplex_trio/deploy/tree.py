@@ -5,7 +5,7 @@ What a value is, apart from being a mapping, a list or something else, is not lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -223,19 +223,22 @@ def _same_stage(one: Entry, other: Entry) -> bool:
     return isinstance(stage_id, int) and stage_id == stage_id_of(other)
 
 
-def repeated_stages(stages: Entry) -> Iterator[DeployFault]:
-    """A fault for each stage of one file whose id another one before it has."""
-    seen: dict[int, Entry] = {}
-    for stage in stages.content if isinstance(stages.content, list) else []:
+def distinct_stages(file: Entry, faults: list[DeployFault]) -> Entry:
+    """A mapping with the first only of `stages` that have the same id; each further one is a fault."""
+    stages = file.get("stages")
+    if stages is None or not isinstance(stages.content, list):
+        return file
+    first: dict[int, Entry] = {}
+    kept = []
+    for stage in stages.content:
         stage_id, entry = stage_id_of(stage), stage.get("stage_id")
-        if not isinstance(stage_id, int) or entry is None:
+        if not isinstance(stage_id, int) or entry is None or first.setdefault(stage_id, stage) is stage:
+            kept.append(stage)
             continue
-        if stage_id in seen:
-            path, first = spell(entry.path), spell(seen[stage_id].path)
-            yield DeployFault(
-                path, f"{path} must be another one than {first}, not {stage_id} again", entry.place
-            )
-        seen.setdefault(stage_id, stage)
+        path, other = spell(entry.path), spell(first[stage_id].path)
+        message = f"{path} must be another one than that of {other}, not {stage_id} again"
+        faults.append(DeployFault(path, message, entry.place))
+    return evolve(file, content={**file.content, "stages": evolve(stages, content=kept)})
 
 
 def mapping_of(entry: Entry | None) -> Mapping[Any, Entry]:

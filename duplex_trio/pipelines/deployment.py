@@ -45,8 +45,8 @@ def deployment_findings(pipeline: type[Pipeline], deploy: DeployConfig) -> list[
     specs = {spec.stage_id: spec for spec in pipeline.config.stages}
     known = [deploy.stage(stage.stage_id) for stage in deploy.stages if stage.stage_id in specs]
     found = [*_mode_findings(pipeline.config, deploy), *_stage_findings(pipeline.config.name, specs, deploy)]
-    faulty = any(finding.level == "fault" for finding in found)
-    return [*found, *_idle_keys(pipeline, deploy, known), *([] if faulty else pipeline.deployment_findings(deploy))]
+    of_pipeline = pipeline.deployment_findings(attrs.evolve(deploy, stages=tuple(known)))
+    return [*found, *of_pipeline, *_idle_keys(pipeline, deploy, known)]
 
 
 def _mode_findings(config: PipelineConfig, deploy: DeployConfig) -> Iterator[Finding]:
@@ -56,7 +56,9 @@ def _mode_findings(config: PipelineConfig, deploy: DeployConfig) -> Iterator[Fin
         yield Finding(key="session_mode", message=message, level="note")
     needed = _NEEDED[mode]
     if getattr(config, needed) is None:
-        yield Finding(key="session_mode", message=f"cannot be {mode}: pipeline {config.name} declares no {needed}")
+        yield Finding(
+            key="session_mode", message=f"cannot be {mode}: pipeline {config.name} declares no {needed}"
+        )
 
 
 def _stage_findings(name: str, specs: Mapping[int, StageSpec], deploy: DeployConfig) -> Iterator[Finding]:
@@ -67,11 +69,15 @@ def _stage_findings(name: str, specs: Mapping[int, StageSpec], deploy: DeployCon
             message = f"must be one of the stages of pipeline {name}, {there}, not {stage.stage_id}"
             yield Finding(key="stage_id", stage_id=stage.stage_id, message=message)
         elif stage.model is not None and not spec.loads_model:
-            message = f"must be left out: stage {stage.stage_id} ({spec.name}) of pipeline {name} loads no model"
+            message = (
+                f"must be left out: stage {stage.stage_id} ({spec.name}) of pipeline {name} loads no model"
+            )
             yield Finding(key="model", stage_id=stage.stage_id, message=message)
 
 
-def _idle_keys(pipeline: type[Pipeline], deploy: DeployConfig, stages: Iterable[StageDeploy]) -> Iterator[Finding]:
+def _idle_keys(
+    pipeline: type[Pipeline], deploy: DeployConfig, stages: Iterable[StageDeploy]
+) -> Iterator[Finding]:
     """A note for each key that is set and changes nothing."""
     taken_by_any: set[str] = set()
     said = True
@@ -83,7 +89,9 @@ def _idle_keys(pipeline: type[Pipeline], deploy: DeployConfig, stages: Iterable[
         for key, who in _set_keys(written):
             if who == "never" or (who == "engine" and taken is not None and key not in taken):
                 spec = pipeline.config.stages[stage.stage_id]
-                message = f"has no effect on {spec.name}, stage {stage.stage_id} of pipeline {pipeline.config.name}"
+                message = (
+                    f"has no effect on {spec.name}, stage {stage.stage_id} of pipeline {pipeline.config.name}"
+                )
                 yield Finding(key=key, stage_id=stage.stage_id, message=message, level="note")
     for key, who in _set_keys(deploy):
         idle = said and who == "engine" and key not in taken_by_any and not _whole(pipeline, deploy, key)
@@ -92,7 +100,9 @@ def _idle_keys(pipeline: type[Pipeline], deploy: DeployConfig, stages: Iterable[
             yield Finding(key=key, message=message, level="note")
     for key, who in _set_keys(deploy.duplex_session):
         if who == "never":
-            yield Finding(key=f"duplex_session.{key}", message="has no effect: nothing reads it", level="note")
+            yield Finding(
+                key=f"duplex_session.{key}", message="has no effect: nothing reads it", level="note"
+            )
 
 
 def _whole(pipeline: type[Pipeline], deploy: DeployConfig, key: str) -> bool:
@@ -109,5 +119,3 @@ def _set_keys(values: Any) -> Iterator[tuple[str, str]]:
     for attribute in attrs.fields(type(values)):
         if getattr(values, attribute.name) != default_of(attribute):
             yield file_key(attribute), attribute.metadata.get(TAKEN, "always")
-
-

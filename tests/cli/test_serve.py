@@ -115,7 +115,7 @@ def test_models_and_sessions_win_over_the_deployment() -> None:
             "pipeline: nonsense\nsession_mode: duplex\n",
             "there is no pipeline 'nonsense'; there are cascade, scripted",
         ),
-        ("pipeline: scripted\n", "session_mode is turn; only duplex can be served"),
+        ("pipeline: scripted\nsession_mode: turn\n", "session_mode .*turn"),
         ("pipeline: scripted\nsession_mode: duplex\nnonsense: 1\n", "unknown key 'nonsense' at top level"),
     ],
 )

@@ -140,7 +140,7 @@ def test_an_unknown_key_of_a_stage_and_of_the_top_level_are_both_reported(tmp_pa
         ),
         (
             "stages: [{stage_id: 0}, {stage_id: 0}]",
-            "stages[1].stage_id must be another one than stages[0], not 0 again",
+            "stages[1].stage_id must be another one than that of stages[0], not 0 again",
         ),
         ("stages: [{stage_id: 0, enforce_eager: 1}]", "stages[0].enforce_eager must be true or false, not 1"),
         (

@@ -11,7 +11,7 @@ from duplex_trio.deploy.errors import Finding, brief
 from duplex_trio.deploy.keys import engine_keys
 from duplex_trio.deploy.stage import StageDeploy
 from duplex_trio.models.cascade.profiles import ChatProfile, with_sampling
-from duplex_trio.models.cascade.stage_ids import ASR, LLM, TTS
+from duplex_trio.models.cascade.settings import ASR, LLM, TTS
 from duplex_trio.pipelines.models import ModelUse
 
 DEFAULT_MODELS = {ASR: "whisper-tiny.en", LLM: "smollm2-135m", TTS: "hibari-heart"}
@@ -21,8 +21,17 @@ _REMOTE = {"max_model_len", "default_sampling_params"}
 """What still matters of a language model that runs elsewhere."""
 
 COMPUTE_TYPES = (
-    "auto", "default", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16", "float32",
-)  # fmt: skip
+    "auto",
+    "default",
+    "int8",
+    "int8_float32",
+    "int8_float16",
+    "int8_bfloat16",
+    "int16",
+    "float16",
+    "bfloat16",
+    "float32",
+)
 """CTranslate2's number formats."""
 
 
@@ -55,10 +64,14 @@ def findings(deploy: DeployConfig) -> Iterator[Finding]:
     asr, llm, tts = (deploy.stage(stage_id) for stage_id in (ASR, LLM, TTS))
     devices = device_list(asr.devices)
     if devices is not None and len(split(devices, asr.replicas)[0]) > 1:
-        yield Finding(key="devices", stage_id=ASR, message=f"must be cpu or one GPU a replica, not {asr.devices}")
+        yield Finding(
+            key="devices", stage_id=ASR, message=f"must be cpu or one GPU a replica, not {asr.devices}"
+        )
     if device_list(tts.devices):
         yield Finding(
-            key="devices", stage_id=TTS, message=f"must be cpu: the voice runs on a CPU only, not {tts.devices}"
+            key="devices",
+            stage_id=TTS,
+            message=f"must be cpu: the voice runs on a CPU only, not {tts.devices}",
         )
     if llm.skip_tokenizer_init:
         yield Finding(key="skip_tokenizer_init", stage_id=LLM, message="must be false: the stage reads text")

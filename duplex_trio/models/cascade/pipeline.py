@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+
 import attrs
 
 from duplex_trio.deploy.config import DeployConfig
+from duplex_trio.deploy.errors import Finding
+from duplex_trio.deploy.stage import StageDeploy
+from duplex_trio.models.cascade import deployment
 from duplex_trio.models.cascade.asr import WhisperWorker
-from duplex_trio.models.cascade.plugin import ASR, LLM, TTS
-from duplex_trio.models.cascade.profiles import ChatProfile, profile_for, with_sampling
-from duplex_trio.models.cascade.settings import CascadeFamily, CascadeSettings
+from duplex_trio.models.cascade.profiles import profile_for, with_sampling
+from duplex_trio.models.cascade.settings import ASR, LLM, TTS, CascadeFamily, CascadeSettings
 from duplex_trio.models.cascade.tts import VOICE, HibariWorker
 from duplex_trio.models.references import resolve_reference
 from duplex_trio.pipelines.config import PipelineConfig, StageSpec
+from duplex_trio.pipelines.models import ModelUse
 from duplex_trio.stages.silero import SileroWorker
 from duplex_trio.stages.vllm import VllmWorker
 from duplex_trio.stages.vllm_chat import ChatTokenizer
 from duplex_trio.stages.vllm_deploy import vllm_config
 from duplex_trio.stages.worker import StageWorker
 
-DEFAULT_MODELS = {ASR: "whisper-tiny.en", LLM: "smollm2-135m", TTS: "hibari-heart"}
 CLAUSES_WINDOW = 4
 """Clauses of one answer that may wait for a slow client before synthesis pauses: some ten seconds of speech."""
 
@@ -57,9 +61,9 @@ class CascadePipeline(CascadeFamily):
             ModelReferenceError: a model of the deployment cannot be found.
         """
         super().__init__(deploy)
-        self._llm = resolve_reference(self._reference(LLM), "llm")
-        self._asr = resolve_reference(self._reference(ASR), "asr")
-        self._tts = resolve_reference(self._reference(TTS), "tts")
+        self._llm = resolve_reference(deployment.reference(deploy, LLM), "llm")
+        self._asr = resolve_reference(deployment.reference(deploy, ASR), "asr")
+        self._tts = resolve_reference(deployment.reference(deploy, TTS), "tts")
         vad = deploy.duplex_session.server_vad_model_path
         self._vad = resolve_reference(vad, "vad") if vad is not None else None
         assert self._llm.path is not None
@@ -71,6 +75,21 @@ class CascadePipeline(CascadeFamily):
             profile, knows_calls=knows_calls, tags_calls=not knows_calls or self._tokenizer.tags_calls
         )
 
+    @classmethod
+    def stage_keys(cls, stage: StageDeploy) -> Collection[str]:
+        """All keys of an engine for the language model, the arguments of the runtime for the others."""
+        return deployment.stage_keys(stage)
+
+    @classmethod
+    def deployment_findings(cls, deploy: DeployConfig) -> Iterable[Finding]:
+        """Arguments that a runtime does not have, and devices that it cannot use."""
+        return deployment.findings(deploy)
+
+    @classmethod
+    def models_used(cls, deploy: DeployConfig) -> Iterable[ModelUse]:
+        """The models of its stages and of voice activity."""
+        return deployment.models_used(deploy)
+
     def model_name(self) -> str:
         """The language model's name: it is what people choose a deployment by."""
         return self._llm.name
@@ -79,11 +98,11 @@ class CascadePipeline(CascadeFamily):
         """Make the runtime of one stage from its model reference."""
         if stage_id == ASR:
             assert self._asr.path is not None
-            return WhisperWorker(self._asr.path)
+            return WhisperWorker(self._asr.path, **deployment.whisper_args(self.deploy.stage(ASR)))
         if stage_id == LLM:
             template = self._profile.chat_template
             return VllmWorker(vllm_config(self.deploy, LLM, model=self._llm_path, chat_template=template))
-        return HibariWorker(self._tts.path)
+        return HibariWorker(self._tts.path, **self.deploy.stage(TTS).engine_args)
 
     def settings(self) -> CascadeSettings:
         """The language model's profile and size, and the voice."""
@@ -101,6 +120,3 @@ class CascadePipeline(CascadeFamily):
             return None
         assert self._vad.path is not None
         return SileroWorker(self._vad.path)
-
-    def _reference(self, stage_id: int) -> str:
-        return self.deploy.stage(stage_id).model or DEFAULT_MODELS[stage_id]

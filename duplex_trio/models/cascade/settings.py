@@ -11,6 +11,9 @@ from duplex_trio.models.cascade.profiles import ChatProfile
 from duplex_trio.models.cascade.prompt import CountTokens
 from duplex_trio.pipelines.pipeline import Pipeline
 
+ASR, LLM, TTS = 0, 1, 2
+"""The stages of every cascade."""
+
 
 @frozen(kw_only=True)
 class CascadeSettings:

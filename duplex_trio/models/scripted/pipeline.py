@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from duplex_trio.deploy.config import DeployConfig
+from duplex_trio.deploy.stage import StageDeploy
 from duplex_trio.models.cascade.plugin import ASR, LLM, TTS
 from duplex_trio.models.cascade.profiles import ChatProfile
 from duplex_trio.models.cascade.settings import CascadeFamily, CascadeSettings
@@ -62,6 +63,11 @@ class ScriptedPipeline(CascadeFamily):
             script = Script() if deploy is None else script_from(deploy, hearing=ASR, writing=LLM)
         self.script = script
         self._probabilities = probabilities
+
+    @classmethod
+    def stage_keys(cls, stage: StageDeploy) -> Collection[str]:
+        """What the script is written in."""
+        return () if stage.stage_id == TTS else ("engine_args",)
 
     def model_name(self) -> str:
         """The served name."""
