@@ -26,6 +26,7 @@ class ReplicaHealth:
         state: `loading` (it has not been up yet), `ready`, `restarting` (it broke and will be back) or `failed`
             (it was given up).
         live_requests: requests that it has now.
+        load_s: seconds that it took to load the last time; None if it never did.
         restarts_total: how often it was up again after it had broken.
         last_error: why it broke or did not load the last time; for the operator, since it may name files.
         retry_in_s: seconds until it is made anew; None unless it waits for that.
@@ -33,6 +34,7 @@ class ReplicaHealth:
 
     name: str
     state: ReplicaState
+    load_s: float | None = None
     live_requests: int = 0
     restarts_total: int = 0
     last_error: str | None = None
@@ -105,6 +107,7 @@ def _stage_health(stage: StageStatistics, now_s: float) -> StageHealth:
         ReplicaHealth(
             name=replica.name,
             state=replica.state,
+            load_s=replica.load_s,
             live_requests=replica.live_requests,
             restarts_total=replica.restarts_total,
             last_error=replica.last_error,

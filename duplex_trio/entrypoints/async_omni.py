@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import trio
 
+from duplex_trio.deploy.config import SessionMode
 from duplex_trio.engine.async_omni_engine import AsyncOmniEngine
+from duplex_trio.engine.health import EngineHealth
 from duplex_trio.engine.omni_engine_base import OmniEngineBase
 from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.stages.port import StageStatistics
@@ -17,6 +19,9 @@ class AsyncOmni:
     Args:
         pipeline: the model.
     """
+
+    session_mode: SessionMode = "turn"
+    """How it is served."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
@@ -34,6 +39,10 @@ class AsyncOmni:
     def healthy(self) -> bool:
         """Whether every stage is up."""
         return self.engine.healthy
+
+    def health(self) -> EngineHealth:
+        """How the engine stands, with every stage and replica. Called where Trio runs."""
+        return self.engine.health()
 
     def stage_statistics(self) -> list[StageStatistics]:
         """Counters of every stage."""

@@ -8,6 +8,7 @@ from typing import Any
 import trio
 from attrs import frozen
 
+from duplex_trio.deploy.config import SessionMode
 from duplex_trio.engine import (
     Attachment,
     DuplexOmniEngine,
@@ -76,6 +77,9 @@ class DuplexOmni(AsyncOmni):
         warm_up: let the model answer once before `run` reports that it is ready.
         stage_factory: what carries each runtime; a thread by default.
     """
+
+    session_mode: SessionMode = "duplex"
+    """How it is served."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """The ASGI application: which part of the server a connection goes to. No framework, no session state.
 
-HTTP requests are `http`'s, WebSockets are `endpoint`'s. Any ASGI server on Trio can run it; the protections
+HTTP requests are `http`'s, WebSockets are `entrance`'s. Any ASGI server on Trio can run it; the protections
 that hypercorn needs are `guards`'.
 """
 
@@ -10,9 +10,9 @@ from attrs import frozen
 
 from duplex_trio.serving.asgi import Receive, Scope, Send
 from duplex_trio.serving.asgi_channel import AsgiChannel
-from duplex_trio.serving.endpoint import RealtimeEndpoint
+from duplex_trio.serving.deployment import Deployment
+from duplex_trio.serving.entrance import SocketEntrance
 from duplex_trio.serving.http import HttpEndpoint
-from duplex_trio.serving.routes import Deployment
 
 
 @frozen(kw_only=True)
@@ -21,12 +21,12 @@ class RealtimeApp:
 
     Attributes:
         deployment: what is served.
-        realtime: serves its WebSockets.
+        sockets: serves its WebSockets.
         http: serves its other routes.
     """
 
     deployment: Deployment
-    realtime: RealtimeEndpoint
+    sockets: SocketEntrance
     http: HttpEndpoint
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -36,7 +36,7 @@ class RealtimeApp:
                 await self.http.serve(scope, receive, send)
             case "websocket":
                 await receive()  # websocket.connect
-                await self.realtime.serve(AsgiChannel(scope, receive, send))
+                await self.sockets.serve(AsgiChannel(scope, receive, send))
             case "lifespan":
                 await self._lifespan(receive, send)
 

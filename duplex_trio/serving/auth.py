@@ -56,6 +56,10 @@ class AccessPolicy:
             return Refusal(401, "invalid_api_key", "a valid API key is needed: Authorization: Bearer KEY")
         return None
 
+    def trusts(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+        """Whether a request has shown a key, or needs none."""
+        return not self.api_keys or self._key_matches(_offered_keys(dict(headers), ()))
+
     def page_origin(self, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
         """The origin of a page that may read answers; None when the request is of no such page."""
         values = dict(headers)

@@ -36,7 +36,7 @@ from duplex_trio.serving.event_stream import EventStream
 from duplex_trio.serving.request_body import BodyReader, ClientGoneError, UnreadError, discard_body
 
 if TYPE_CHECKING:
-    from duplex_trio.serving.routes import Deployment
+    from duplex_trio.serving.deployment import Deployment
 
 log = structlog.get_logger("duplex_trio.chat")
 
@@ -156,7 +156,7 @@ class ChatCompletions:
         return AnswerFrame(
             completion_id=f"chatcmpl-{secrets.token_hex(16)}",
             created_s=now_s,
-            model=request.model or self.deployment.model_name,
+            model=request.model or self.deployment.model_name or "",
             speaks=request.speaks,
             audio_format=request.audio.format,
             audio_id=f"audio-{secrets.token_hex(16)}",

@@ -1,4 +1,4 @@
-"""The realtime WebSocket of a deployment: who may come in, and what each request for one gets.
+"""The realtime WebSocket of a deployment of sessions: what each request for one gets.
 
 One code for every transport: what carries the WebSocket is behind a `WebSocketChannel`. The session is
 `realtime`'s.
@@ -11,15 +11,15 @@ from collections.abc import Awaitable, Callable
 from attrs import frozen
 
 from duplex_trio.engine import DuplexSessionHandle
+from duplex_trio.entrypoints.duplex_omni import DuplexOmni
 from duplex_trio.protocol.dialects import Dialect
 from duplex_trio.protocol.duplex import RealtimeError
 from duplex_trio.serving import envelope
 from duplex_trio.serving.attachments import DuplexSessionAttachmentRegistry, new_grant
-from duplex_trio.serving.auth import AccessPolicy
 from duplex_trio.serving.channel import WebSocketChannel
+from duplex_trio.serving.deployment import Deployment
 from duplex_trio.serving.envelope import Unavailable
 from duplex_trio.serving.realtime import RealtimeConnection
-from duplex_trio.serving.routes import Deployment, refusal_response
 from duplex_trio.serving.session_log import SessionLog
 from duplex_trio.serving.socket_attachment import SocketAttachment
 
@@ -31,18 +31,18 @@ class RealtimeEndpoint:
     """What WebSockets of one deployment are served with.
 
     Attributes:
+        omni: the engine.
         deployment: what is served.
         attachments: the sessions that clients may come back to.
         run_connection: serves an open session until the socket or the session ends.
-        access: who may come in.
         config_timeout_s: how long a client that opens its session itself may wait with its first message.
         log_transcripts: write what was said into the log.
     """
 
+    omni: DuplexOmni
     deployment: Deployment
     attachments: DuplexSessionAttachmentRegistry
     run_connection: ConnectionRunner
-    access: AccessPolicy
     config_timeout_s: float
     log_transcripts: bool
 
@@ -50,12 +50,6 @@ class RealtimeEndpoint:
         """Serve one WebSocket, from the request for it to its end."""
         request = channel.request
         log = SessionLog(transcripts=self.log_transcripts, client=request.client, path=request.path)
-        refusal = self.access.check(request.path, request.headers, request.subprotocols)
-        if refusal is not None:
-            log.refused(refusal.code, refusal.message)
-            response = refusal_response(refusal)
-            await channel.deny(response.status, response.body, response.headers)
-            return
         asked = envelope.read_handshake(request.path, request.query, request.headers, request.subprotocols)
         await channel.accept(asked.subprotocol)
         if isinstance(asked, Unavailable):
@@ -65,6 +59,7 @@ class RealtimeEndpoint:
             return
         log.bind(dialect=str(asked.dialect))
         connection = RealtimeConnection(
+            self.omni,
             self.deployment,
             asked,
             channel,

@@ -20,11 +20,8 @@ from duplex_trio.protocol.duplex import (
     UpdateSession,
     decode_command,
 )
+from duplex_trio.serving.paths import DUPLEX_PATH, REALTIME_PATH, SUBPROTOCOL
 
-REALTIME_PATH = "/v1/realtime"
-DUPLEX_PATH = "/v1/duplex"
-
-SUBPROTOCOL = "realtime"
 BETA_SUBPROTOCOL = "openai-beta.realtime-v1"
 """Browsers cannot set headers; this is how OpenAI's beta let them ask for it."""
 

@@ -26,7 +26,7 @@ from wsproto.events import BytesMessage, CloseConnection, Ping, TextMessage
 from wsproto.frame_protocol import CloseReason
 
 from duplex_trio.serving.http_config import ServerConfig
-from duplex_trio.serving.routes import Response as HttpResponse
+from duplex_trio.serving.responses import Response as HttpResponse
 from duplex_trio.serving.upgrade import check_upgrade, early_data
 
 Put = Callable[[Any], Awaitable[None]]

@@ -7,9 +7,11 @@ from attrs import frozen
 from duplex_trio.serving import cors
 from duplex_trio.serving.asgi import Receive, Scope, Send, respond
 from duplex_trio.serving.auth import AccessPolicy
-from duplex_trio.serving.chat import ChatCompletions
+from duplex_trio.serving.deployment import Deployment
+from duplex_trio.serving.paths import CHAT_PATH
 from duplex_trio.serving.request_body import discard_body
-from duplex_trio.serving.routes import CHAT_PATH, Deployment, refusal_response, respond_to
+from duplex_trio.serving.responses import refusal_response
+from duplex_trio.serving.routes import respond_to
 
 
 @frozen(kw_only=True)
@@ -19,12 +21,10 @@ class HttpEndpoint:
     Attributes:
         deployment: what is served.
         access: who may come in.
-        chat: answers chat completions.
     """
 
     deployment: Deployment
     access: AccessPolicy
-    chat: ChatCompletions
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -38,9 +38,15 @@ class HttpEndpoint:
                 await respond(send, 204, b"", cors.preflight_headers(headers))
                 return
         refusal = self.access.check(path, headers)
-        if refusal is None and (method, path) == ("POST", CHAT_PATH) and self.chat.available:
-            await self.chat.serve(scope, receive, send)
+        service = self.deployment.service
+        asks = refusal is None and (method, path) == ("POST", CHAT_PATH)
+        if asks and service is not None and service.chat.available:
+            await service.chat.serve(scope, receive, send)
             return
         await discard_body(receive)
-        response = refusal_response(refusal) if refusal else respond_to(self.deployment, method, path)
+        if refusal is not None:
+            response = refusal_response(refusal)
+        else:
+            trusted = self.access.trusts(headers)
+            response = respond_to(self.deployment, method, path, trusted=trusted)
         await respond(send, response.status, response.body, response.headers)

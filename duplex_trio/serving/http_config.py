@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hypercorn.config import Config
 
-from duplex_trio.protocol.duplex import MAX_MESSAGE_BYTES
+from duplex_trio.protocol.limits import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from duplex_trio.serving.listener import NativeDoor

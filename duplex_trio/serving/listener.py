@@ -21,7 +21,7 @@ from duplex_trio.serving.channel import UpgradeRequest, WebSocketChannel
 from duplex_trio.serving.guards import GuardedTCPServer, replace
 from duplex_trio.serving.native.head import HEAD_MAX_BYTES, HeadReader, Verdict
 from duplex_trio.serving.native.pipes import RECEIVE_BYTES, Pipe, TcpPipe, TlsPipe
-from duplex_trio.serving.routes import Response
+from duplex_trio.serving.responses import Response
 from duplex_trio.serving.upgrade import check_upgrade, early_data, offered_subprotocols
 
 log = structlog.get_logger("duplex_trio.http")

@@ -28,14 +28,16 @@ from duplex_trio.serving.session_log import SessionLog
 from duplex_trio.serving.socket_attachment import SocketAttachment
 
 if TYPE_CHECKING:
-    from duplex_trio.serving.routes import Deployment
+    from duplex_trio.entrypoints.duplex_omni import DuplexOmni
+    from duplex_trio.serving.deployment import Deployment
 
 
 class RealtimeConnection:
     """A WebSocket of the realtime routes, from the accepted upgrade to its end.
 
     Args:
-        deployment: whose sessions are opened.
+        omni: whose sessions are opened.
+        deployment: tells whether the server is on its way out.
         handshake: what the request asked for.
         channel: the WebSocket.
         config_timeout_s: how long a client may keep a session that it opens itself waiting.
@@ -45,6 +47,7 @@ class RealtimeConnection:
 
     def __init__(
         self,
+        omni: DuplexOmni,
         deployment: Deployment,
         handshake: Handshake,
         channel: WebSocketChannel,
@@ -53,6 +56,7 @@ class RealtimeConnection:
         attachments: DuplexSessionAttachmentRegistry,
         log: SessionLog,
     ) -> None:
+        self._omni = omni
         self._deployment = deployment
         self._handshake = handshake
         self._channel = channel
@@ -120,7 +124,7 @@ class RealtimeConnection:
 
     async def _open(self, opening: OpenSession) -> DuplexSessionHandle:
         try:
-            handle = await self._deployment.omni.open_session(
+            handle = await self._omni.open_session(
                 dialect=self._handshake.dialect.session_name,
                 patch=opening.patch,
                 model=self._handshake.model or self._deployment.model_name,

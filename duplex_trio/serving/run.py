@@ -1,9 +1,9 @@
 """The server as a tree of tasks; the nesting is the order of shutdown.
 
     run_server
-    |- engine            loads the stages, warms up, holds the sessions; ends last
-    |- signals           first: drain; second: close every session now; third: cancel everything
-    `- hypercorn         opened when the engine is warm, closed when the sessions have drained
+    |- engine            loads the stages, warms up, holds the sessions or requests; ends last
+    |- signals           first: drain; second: end all that lives now; third, or one while loading: cancel everything
+    `- hypercorn         opened at once, serves when the engine is warm, closed when that has drained
        |- connection xN  native: run_native: pings, what a write left over, and in it
        |  `- session     run_connection: reader, and the watches over the session's end and a silent client
        `- request xN     run_while_connected: the answer, and the watch over the client that waits for it
@@ -16,7 +16,6 @@ from __future__ import annotations
 import gc
 import signal
 import sys
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import closing, nullcontext
 from functools import partial
@@ -27,16 +26,14 @@ import structlog
 import trio
 from attrs import define, field
 
-from duplex_trio.engine import DuplexSessionHandle
-from duplex_trio.entrypoints.duplex_chat import DuplexChatCompletionsAdapter
 from duplex_trio.serving.address import ServerAddress, bind
 from duplex_trio.serving.app import RealtimeApp
 from duplex_trio.serving.asgi import Receive
-from duplex_trio.serving.attachments import DuplexSessionAttachmentRegistry
 from duplex_trio.serving.auth import AccessPolicy
 from duplex_trio.serving.channel import UpgradeRequest
-from duplex_trio.serving.chat import ChatCompletions, Work
-from duplex_trio.serving.endpoint import RealtimeEndpoint
+from duplex_trio.serving.chat import Work
+from duplex_trio.serving.deployment import Deployment
+from duplex_trio.serving.entrance import SocketEntrance
 from duplex_trio.serving.http import HttpEndpoint
 from duplex_trio.serving.http_config import ServerConfig
 from duplex_trio.serving.listener import Serve
@@ -44,13 +41,14 @@ from duplex_trio.serving.native.channel import ChannelLimits, NativeChannel
 from duplex_trio.serving.native.pipes import Pipe
 from duplex_trio.serving.options import ServeOptions
 from duplex_trio.serving.port import open_door, prepare_port
-from duplex_trio.serving.realtime import RealtimeConnection
-from duplex_trio.serving.routes import Deployment
+from duplex_trio.serving.service import Runners, Service, make_service
 
 if TYPE_CHECKING:
     import socket
 
-    from duplex_trio.entrypoints.duplex_omni import DuplexOmni
+    from duplex_trio.engine import DuplexSessionHandle
+    from duplex_trio.entrypoints.async_omni import AsyncOmni
+    from duplex_trio.serving.realtime import RealtimeConnection
 
 log = structlog.get_logger("duplex_trio.serving")
 
@@ -104,49 +102,61 @@ async def run_while_connected(receive: Receive, work: Work) -> None:
         nursery.cancel_scope.cancel()
 
 
-def make_app(omni: DuplexOmni, options: ServeOptions) -> RealtimeApp:
-    """Make the ASGI application for a running engine."""
-    deployment = Deployment(
-        omni=omni,
-        model_name=options.model_name or omni.model_name,
-        created_s=int(time.time()),
-        max_model_len=options.max_model_len,
-    )
+def make_app(omni: AsyncOmni, options: ServeOptions) -> RealtimeApp:
+    """Make the ASGI application for an engine of sessions (`DuplexOmni`) or of requests (`AsyncOmni`) that runs.
+
+    For an engine made in code, behind any ASGI server on Trio:
+
+        async with trio.open_nursery() as nursery:
+            await nursery.start(omni.run)
+            await hypercorn.trio.serve(make_app(omni, ServeOptions()), config)
+
+    `run_server` does the same with our port, our WebSockets, and a drain at the end.
+    """
+    app = _loading_app(options)
+    _open(app, omni, options)
+    return app
+
+
+def _loading_app(options: ServeOptions) -> RealtimeApp:
+    deployment = Deployment(served_name=options.model_name, max_model_len=options.max_model_len)
     access = AccessPolicy(api_keys=options.api_keys, allowed_origins=options.allowed_origins)
-    realtime = RealtimeEndpoint(
+    return RealtimeApp(
         deployment=deployment,
-        attachments=DuplexSessionAttachmentRegistry(omni),
-        run_connection=run_connection,
-        access=access,
-        config_timeout_s=options.config_timeout_s,
-        log_transcripts=options.log_transcripts,
+        sockets=SocketEntrance(deployment=deployment, access=access),
+        http=HttpEndpoint(deployment=deployment, access=access),
     )
-    chat = ChatCompletions(
-        deployment=deployment,
-        backend=DuplexChatCompletionsAdapter(omni),
-        while_connected=run_while_connected,
-    )
-    http = HttpEndpoint(deployment=deployment, access=access, chat=chat)
-    return RealtimeApp(deployment=deployment, realtime=realtime, http=http)
+
+
+def _open(app: RealtimeApp, omni: AsyncOmni, options: ServeOptions) -> Service:
+    runners = Runners(connection=run_connection, while_connected=run_while_connected)
+    service = make_service(omni, app.deployment, options, runners)
+    app.deployment.open(service)
+    return service
 
 
 async def run_server(
-    omni_factory: Callable[[], DuplexOmni],
+    omni_factory: Callable[[], AsyncOmni],
     options: ServeOptions,
     *,
     task_status: trio.TaskStatus[ServerAddress] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until cancelled, or, with `handle_signals`, until told to stop.
 
+    The port answers from the first second. As long as the model is being loaded and warmed up, `/health` says so,
+    and everything else is told to come again: nothing is served by a model that is cold (decision D16).
+
     Args:
-        omni_factory: makes the engine, not yet started.
+        omni_factory: makes the engine, not yet started: a `DuplexOmni` or an `AsyncOmni`. Called in a thread, so
+            that it may look for models; `lambda: omni` serves one that was made before.
         options: how to serve.
-        task_status: told the address when the server accepts connections.
+        task_status: told the address when the model is ready.
 
     Raises:
-        AddressUnavailableError: found before any model is loaded.
+        AddressUnavailableError: found before any model is looked for.
         GuardsUnavailableError: the installed hypercorn is not the one this was written for.
         TlsUnavailableError: the certificate and its key are no such thing.
+        ExceptionGroup: around what the factory raises, or the engine while it starts.
     """
     config = prepare_port(options)
     signals = (
@@ -157,41 +167,45 @@ async def run_server(
             stopping = _Stopping(everything=engine_nursery.cancel_scope)
             if received is not None:
                 engine_nursery.start_soon(_watch_signals, received, stopping, name="signals")
-            omni = omni_factory()
-            await engine_nursery.start(omni.run, name="engine")
-            if options.tune_process:
-                tune_process()
-            stopping.ready = True
-            await _serve_http(omni, options, config, listener, stopping, task_status)
+            await _serve_http(omni_factory, options, config, listener, stopping, engine_nursery, task_status)
             engine_nursery.cancel_scope.cancel()
 
 
 async def _serve_http(
-    omni: DuplexOmni,
+    omni_factory: Callable[[], AsyncOmni],
     options: ServeOptions,
     config: ServerConfig,
     listener: socket.socket,
     stopping: _Stopping,
+    engine_nursery: trio.Nursery,
     task_status: trio.TaskStatus[ServerAddress],
 ) -> None:
     drained = trio.Event()
-    host, port = options.host, listener.getsockname()[1]
+    address = ServerAddress(options.host, listener.getsockname()[1], options.tls)
     # hypercorn takes the socket over by its number, and closes it.
     config.bind = [f"fd://{listener.detach()}"]
-    app = make_app(omni, options)
-    door = open_door(config, options, app.realtime.serve, run_native)
+    app = _loading_app(options)
+    door = open_door(config, options, app.sockets.serve, run_native)
     async with trio.open_nursery() as nursery:
         serve = partial(
             hypercorn.trio.serve, cast(Any, app), config, mode="asgi", shutdown_trigger=drained.wait
         )
         await nursery.start(serve, name="hypercorn")
-        task_status.started(ServerAddress(host, port, options.tls))
+        log.info("server.loading", url=address.http_url)
+        omni = await trio.to_thread.run_sync(omni_factory, abandon_on_cancel=True)
+        app.deployment.omni = omni
+        await engine_nursery.start(omni.run, name="engine")
+        if options.tune_process:
+            tune_process()
+        service = _open(app, omni, options)
+        stopping.ready = True
+        task_status.started(address)
         await stopping.asked.wait()
         app.deployment.begin_drain()
         log.info("server.draining", timeout_s=options.drain_timeout_s)
         with stopping.patience:
-            await omni.drain(options.drain_timeout_s)
-        await omni.drain(0.0)
+            await service.drain(options.drain_timeout_s)
+        await service.drain(0.0)
         drained.set()
         if door is not None:
             door.stop_waiting()

@@ -15,7 +15,7 @@ from wsproto.utilities import generate_accept_token
 
 from duplex_trio.serving.asgi import JSON
 from duplex_trio.serving.channel import Header
-from duplex_trio.serving.routes import Response, error_body
+from duplex_trio.serving.responses import Response, error_body
 
 VERSION = b"13"
 

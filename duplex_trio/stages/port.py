@@ -79,6 +79,7 @@ class ReplicaStatistics:
     Attributes:
         name: as in logs, such as `llm[1]`; that of the stage where it is the only one.
         state: whether it takes requests, and why not.
+        load_s: seconds that it took to load the last time; None if it never did.
         restarts_total: how often it was up again after it had broken.
         last_error: why it broke or did not load the last time; None if it never did.
         retry_s: when it is made anew, on Trio's clock; None unless it waits for that.
@@ -91,6 +92,7 @@ class ReplicaStatistics:
 
     name: str
     state: ReplicaState
+    load_s: float | None = None
     restarts_total: int = 0
     last_error: str | None = None
     retry_s: float | None = None

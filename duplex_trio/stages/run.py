@@ -56,6 +56,7 @@ class ThreadStage(LaneLoop[ThreadStream], StreamsStage):
         ] = deque()
         self._armed = False
         self._loaded = trio.Event()
+        self._abandoning = trio.CancelScope()
         self._ended = trio.Event()
         self._death: BaseException | None = None
         self._token: trio.lowlevel.TrioToken | None = None
@@ -105,13 +106,15 @@ class ThreadStage(LaneLoop[ThreadStream], StreamsStage):
             raise StageLoadError(f"stage {self.name!r} could not be loaded: {self._death}") from self._death
 
     async def _carry_thread(self) -> None:
-        # The thread is never abandoned, so a cancellation must reach it as a command. A sibling task turns
-        # the one into the other: it sleeps until cancelled and then asks the thread to stop.
+        # The thread of a loaded stage is never abandoned, so a cancellation must reach it as a command. A
+        # sibling task turns the one into the other: it sleeps until cancelled and then asks the thread to stop.
+        # A runtime that loads takes no commands, for minutes maybe: it is left behind, and closes itself after.
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._stop_when_cancelled)
-            await trio.to_thread.run_sync(
-                self.carry_worker, limiter=trio.CapacityLimiter(1), abandon_on_cancel=False
-            )
+            with self._abandoning:
+                await trio.to_thread.run_sync(
+                    self.carry_worker, limiter=trio.CapacityLimiter(1), abandon_on_cancel=True
+                )
             self._drain()
             self._loaded.set()
             self._end_all(f"stage {self.name!r} has stopped")
@@ -143,6 +146,7 @@ class ThreadStage(LaneLoop[ThreadStream], StreamsStage):
                 case _RoomAgain():
                     self._room.unpark_all()
                 case Loaded():
+                    self._abandoning.shield = True
                     self._loaded.set()
                 case Died(error):
                     self._death = error

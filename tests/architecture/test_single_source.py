@@ -19,6 +19,8 @@ WRITES_JSON = {
     "cli/": "results of commands",
     "models/": "files and prompts",
     "serving/routes.py": "answers to HTTP requests",
+    "serving/responses.py": "answers that many routes share",
+    "serving/health.py": "the answer to who asks how the server is",
     "serving/upgrade.py": "answers to upgrades that fail",
     "serving/chat.py": "answers of the chat API",
     "serving/event_stream.py": "answers of the chat API, piece by piece",

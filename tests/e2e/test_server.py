@@ -256,7 +256,7 @@ async def test_http_routes(serve: Serve) -> None:
     address = await serve()
     health = await http(address, "/health")
     assert health.startswith("HTTP/1.1 200")
-    assert health.endswith('{"status":"healthy"}')
+    assert '"status":"ready","model":"scripted","session_mode":"duplex"' in health
     assert '"id":"scripted"' in await http(address, "/v1/models")
     assert "duplex_sessions_opened_total" in await http(address, "/metrics")
     assert (await http(address, "/nothing", "POST")).startswith("HTTP/1.1 404")

@@ -13,6 +13,7 @@ import trio
 from attrs import Factory, define
 
 from duplex_trio.engine import SessionEnd
+from duplex_trio.engine.health import EngineHealth, StageHealth
 from duplex_trio.plugin.capabilities import DuplexCapabilities
 from duplex_trio.protocol.duplex import RealtimeError
 from duplex_trio.serving.guards import install_guards
@@ -149,8 +150,9 @@ class FakeHandle:
 class FakeOmni:
     """An engine that opens sessions without a model, for what is the transport's business alone."""
 
+    session_mode: str = "duplex"
     model_name: str = "test-model"
-    healthy: bool = True
+    stages: list[StageHealth] = Factory(list)
     refusal: RealtimeError | None = None
     capabilities: DuplexCapabilities = Factory(DuplexCapabilities)
     plugin: Any = Factory(lambda: SimpleNamespace(voices=("anna", "bert"), input_sample_rate_hz=16_000))
@@ -165,6 +167,12 @@ class FakeOmni:
         handle = FakeHandle(f"session-{len(self.handles)}", dialect, attachment)
         self.handles.append(handle)
         return handle
+
+    def health(self) -> EngineHealth:
+        return EngineHealth(stages=tuple(self.stages))
+
+    def statistics(self) -> Any:
+        return SimpleNamespace(sessions=len(self.handles), max_sessions=8, chats=0)
 
     def render_metrics(self) -> bytes:
         return b"duplex_sessions 0.0\n"

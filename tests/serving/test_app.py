@@ -46,18 +46,6 @@ async def test_every_unavailable_route_has_the_one_body(
     assert error == {"type": "not_found_error", "param": None, "code": "not_available"}
 
 
-@pytest.mark.parametrize(("healthy", "draining", "status", "word"), [
-    (True, False, 200, "healthy"), (False, False, 503, "unhealthy"), (True, True, 503, "unhealthy"),
-])  # fmt: skip
-async def test_health_follows_the_engine_and_the_drain(
-    omni: Any, app_for: Any, http: Any, healthy: bool, draining: bool, status: int, word: str
-) -> None:
-    omni.healthy = healthy
-    app = app_for()
-    app.deployment.draining = draining
-    assert (await http(app, "GET", "/health"))[::2] == (status, orjson.dumps({"status": word}))
-
-
 async def test_models_lists_the_served_model(app_for: Any, http: Any) -> None:
     status, _, body = await http(app_for(max_model_len=2048), "GET", "/v1/models")
     assert status == 200

@@ -132,7 +132,8 @@ def client_for(omni: Any, app_for: Any) -> Any:
             while_connected=run_while_connected,
             bodies=bodies or BodyReader(),
         )
-        return Client(attrs.evolve(app, http=attrs.evolve(app.http, chat=chat)), headers)
+        app.deployment.service.chat = chat
+        return Client(app, headers)
 
     return make
 

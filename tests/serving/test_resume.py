@@ -347,7 +347,7 @@ async def test_only_a_hash_of_a_token_is_kept(deployment: Any, autojump_clock: M
         client, created = await here.open()
         again = await here.ask(session_id(created), created["resume_token"], client.seq)
         tokens = (created["resume_token"], (await again.next())["resume_token"])
-        (record,) = here.app.realtime.attachments._records.values()
+        (record,) = here.app.deployment.service.endpoint.attachments._records.values()
         kept = attrs.astuple(record)
         assert {sha256(token.encode()).digest() for token in tokens} <= set(kept)
         assert not {*tokens, *(token.encode() for token in tokens)} & set(kept)
@@ -785,7 +785,7 @@ async def test_no_token_is_logged(deployment: Any, autojump_clock: MockClock) ->
     assert "client.refused" in text
     for token in (created["resume_token"], resumed["resume_token"], "a-wrong-token"):
         assert token not in text
-    registry = here.app.realtime.attachments
+    registry = here.app.deployment.service.endpoint.attachments
     for token in (created["resume_token"], resumed["resume_token"]):
         assert token not in repr(registry.__dict__)
 
@@ -799,4 +799,4 @@ async def test_ended_sessions_are_forgotten_in_the_end(deployment: Any, autojump
             await client.say('{"type":"session.close"}')
             await client.closed()
             await trio.sleep(1)
-        assert len(here.app.realtime.attachments._records) <= 256
+        assert len(here.app.deployment.service.endpoint.attachments._records) <= 256

@@ -28,10 +28,9 @@ from duplex_trio.protocol.duplex.commands import (
     UpdateSession,
 )
 from duplex_trio.protocol.duplex.structure import Message, join_path, make_wire_converter
+from duplex_trio.protocol.limits import MAX_MESSAGE_BYTES
 from duplex_trio.protocol.realtime.errors import RealtimeError
 
-MAX_MESSAGE_BYTES = 15 * 1024 * 1024
-"""UTF-8 bytes of one message; OpenAI documents the same."""
 MAX_DEPTH = 100
 """Nesting of a message. Objects are echoed, and the writer of JSON goes 254 deep."""
 

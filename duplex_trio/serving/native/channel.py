@@ -29,7 +29,7 @@ from duplex_trio.serving.native.frames import (
 )
 from duplex_trio.serving.native.pipes import Pipe
 from duplex_trio.serving.native.writer import FrameWriter, StartTask
-from duplex_trio.serving.routes import server_error
+from duplex_trio.serving.responses import server_error
 from duplex_trio.serving.upgrade import accepting_head, closing_response
 
 log = structlog.get_logger("duplex_trio.serving")

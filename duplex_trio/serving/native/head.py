@@ -11,7 +11,7 @@ from enum import Enum, auto
 import h11
 
 from duplex_trio.serving.channel import Header
-from duplex_trio.serving.envelope import DUPLEX_PATH, REALTIME_PATH
+from duplex_trio.serving.paths import DUPLEX_PATH, REALTIME_PATH
 from duplex_trio.serving.upgrade import asks_for_websocket
 
 HEAD_MAX_BYTES = 16 * 1024

@@ -25,10 +25,12 @@ class Replica:
     backoff: Backoff
     stage: Stage | None
     loaded_s: float | None = field(default=None, init=False)
+    load_s: float | None = field(default=None, init=False)
     retry_s: float | None = field(default=None, init=False)
     lives: int = field(default=0, init=False)
     last_error: str | None = field(default=None, init=False)
     given_up: bool = field(default=False, init=False)
+    _begun_s: float = field(default=0.0, init=False)
     _outputs: int = field(default=0, init=False)
     _aborted: int = field(default=0, init=False)
     _failed: int = field(default=0, init=False)
@@ -54,8 +56,13 @@ class Replica:
         now = self.stage.statistics()
         return ReplicaLoad(now.live_requests, now.queued_commands, self.index)
 
+    def begun(self, now_s: float) -> None:
+        """It is being loaded."""
+        self._begun_s = now_s
+
     def loaded(self, now_s: float) -> None:
         """It takes requests."""
+        self.load_s = now_s - self._begun_s
         self.loaded_s, self.retry_s = now_s, None
         self.lives += 1
 
@@ -83,6 +90,7 @@ class Replica:
         return ReplicaStatistics(
             name=self.name,
             state=self.state,
+            load_s=self.load_s,
             restarts_total=max(0, self.lives - 1),
             last_error=self.last_error,
             retry_s=self.retry_s,

@@ -189,6 +189,7 @@ class StagePool(Stage):
         stage = replica.stage
         assert stage is not None
         lives = replica.lives
+        replica.begun(trio.current_time())
         try:
             await stage.run(_Loaded(replica, task_status))
         except StageLoadError as error:

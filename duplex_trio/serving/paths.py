@@ -1,0 +1,12 @@
+"""The routes that mean something beyond the table of routes."""
+
+from __future__ import annotations
+
+REALTIME_PATH = "/v1/realtime"
+DUPLEX_PATH = "/v1/duplex"
+CAPABILITIES_PATH = "/v1/realtime/capabilities"
+CHAT_PATH = "/v1/chat/completions"
+HEALTH_PATH = "/health"
+
+SUBPROTOCOL = "realtime"
+"""What OpenAI's clients offer for a WebSocket; selected when it is offered."""
