@@ -17,12 +17,11 @@ from prometheus_client.registry import Collector
 
 from duplex_trio.deploy import SessionLimits
 from duplex_trio.engine.tally import SessionTally
+from duplex_trio.engine.turn.manager import CHAT_READ_TIMEOUT_S
 from duplex_trio.session.counters import SessionCounters
 
 CHAT_TURNS_MAX = 32
 """Pieces of sound in one request that may wait for their transcripts, and the answer behind them."""
-CHAT_SEND_TIMEOUT_S = 60.0
-"""A consumer that takes nothing for so long has gone. Its transport has a time-out of its own, well before."""
 
 
 def chat_limits(limits: SessionLimits) -> SessionLimits:
@@ -33,7 +32,7 @@ def chat_limits(limits: SessionLimits) -> SessionLimits:
         media_lead_ms=math.inf,
         pending_turns_max=max(limits.pending_turns_max, CHAT_TURNS_MAX),
         history_messages_max=limits.conversation_items_max,
-        send_timeout_s=CHAT_SEND_TIMEOUT_S,
+        send_timeout_s=CHAT_READ_TIMEOUT_S,
     )
 
 

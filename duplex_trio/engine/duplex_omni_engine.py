@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+import trio
+
 from duplex_trio.deploy import SessionLimits
 from duplex_trio.engine.async_omni_engine import AsyncOmniEngine
 from duplex_trio.engine.chats import chat_limits
 from duplex_trio.engine.duplex_orchestrator import DuplexOrchestrator
 from duplex_trio.engine.manager import DuplexSessionManager
 from duplex_trio.engine.metrics import EngineMetrics
+from duplex_trio.engine.omni_engine_base import Background
 from duplex_trio.engine.stage_building import StageFactory, build_voice_activity
+from duplex_trio.engine.turn.manager import RequestManager
 from duplex_trio.engine.voice_activity import VoiceActivity
 from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.plugin.checks import build_checked_plugin
+from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.stages.port import Stage
 from duplex_trio.stages.run import ThreadStage
 
@@ -87,8 +92,44 @@ class DuplexOmniEngine(AsyncOmniEngine):
         """The pipeline's stages and voice activity."""
         return self.stages if self.vad is None else (*self.stages, self.vad)
 
+    @property
+    def background(self) -> Sequence[Background]:
+        """Voice activity: `pace` begins the jobs that were wanted too soon behind the last one, `watch` sees that
+        the stage gives each job back.
+        """
+        voices = self.voice_activity
+        return (("voice activity pace", voices.pace), ("voice activity watch", voices.watch))
+
+    def use_nursery(self, nursery: trio.Nursery | None) -> None:
+        """Let sessions, chats and requests live in this nursery."""
+        super().use_nursery(nursery)
+        for manager in (self.manager, self.chats):
+            manager.use_nursery(nursery)
+
+    async def drain(self, timeout_s: float) -> None:
+        """Take nothing new, give the live sessions and chats `timeout_s`, then close them and wait for their end."""
+        deadline_s = trio.current_time() + timeout_s
+        self.chats.admit_nobody()
+        await self.manager.drain(timeout_s)
+        await self.chats.drain(max(0.0, deadline_s - trio.current_time()))
+        await super().drain(max(0.0, deadline_s - trio.current_time()))
+
+    def render_metrics(self) -> bytes:
+        """All figures in Prometheus' text format."""
+        return self.metrics.render()
+
+    def _create_processor(self, pipeline: Pipeline) -> DuplexModelPlugin:
+        return self.plugin
+
     def _create_orchestrator(self) -> DuplexOrchestrator:
-        self.duplex_orchestrator = DuplexOrchestrator(
+        self.turn_orchestrator = self.duplex_orchestrator = DuplexOrchestrator(
             self.pipeline.stages, self.stages, self.plugin, self.voice_activity
         )
         return self.duplex_orchestrator
+
+    def _create_requests(self, max_requests: int) -> RequestManager:
+        return RequestManager(
+            self.duplex_orchestrator,
+            max_requests=max_requests,
+            new_model_state=self.plugin.create_session_state,
+        )

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 
 import trio
 
-from duplex_trio.engine.orchestrator import Orchestrator, PipelineRequest, StageRouter
+from duplex_trio.engine.orchestrator import Orchestrator, ProcessorRouter
+from duplex_trio.engine.pipeline_request import PipelineRequest
 from duplex_trio.engine.voice_activity import VoiceActivity
 from duplex_trio.pipelines.config import StageSpec
 from duplex_trio.pipelines.requests import RequestView, StageForward
@@ -25,7 +26,7 @@ from duplex_trio.session.port import (
 from duplex_trio.stages.port import OutputSink, Stage, StageOutput, StageRequest, StageStream
 
 
-class _PluginRouter(StageRouter):
+class _PluginRouter(ProcessorRouter):
     def __init__(
         self,
         plugin: DuplexModelPlugin,
@@ -33,18 +34,15 @@ class _PluginRouter(StageRouter):
         on_stages_free: Callable[[str], None] | None,
         on_usage: Callable[[TokenUsage], None] | None,
     ) -> None:
+        super().__init__(plugin, view)
         self._plugin = plugin
-        self._view = view
         self._on_stages_free = on_stages_free
         self._on_usage = on_usage
 
-    def forward(self, stage_id: int, output: StageOutput) -> Sequence[StageForward]:
-        return self._plugin.forward(stage_id, output, self._view)
-
     def project(self, stage_id: int, output: StageOutput) -> Sequence[ModelResult]:
-        results = self._plugin.project(stage_id, output, self._view)
-        if self._on_stages_free is not None and stage_id != self._view.final_stage_id:
-            text = self._plugin.release_concurrent_turn_requests(stage_id, output, self._view)
+        results = super().project(stage_id, output)
+        if self._on_stages_free is not None and stage_id != self.view.final_stage_id:
+            text = self._plugin.release_concurrent_turn_requests(stage_id, output, self.view)
             if text is not None:
                 tell, self._on_stages_free = self._on_stages_free, None
                 tell(text)
@@ -102,7 +100,7 @@ class DuplexOrchestrator(Orchestrator, DuplexStagePort):
         plugin: DuplexModelPlugin,
         voice_activity: VoiceActivity,
     ) -> None:
-        super().__init__(specs, stages)
+        super().__init__(specs, stages, plugin)
         self._plugin = plugin
         self._voice_activity = voice_activity
         self._serial = 0

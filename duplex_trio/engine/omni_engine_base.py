@@ -1,19 +1,23 @@
-"""What every engine owns: the stages of one pipeline, from loading to shutdown."""
+"""What every engine owns: the stages of one pipeline, from loading to shutdown, and the figures of both."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import trio
 
 from duplex_trio.engine.health import EngineHealth, engine_health
-from duplex_trio.engine.orchestrator import Orchestrator
+from duplex_trio.engine.orchestrator_base import OrchestratorBase
+from duplex_trio.engine.run import run_engine
 from duplex_trio.engine.stage_building import StageFactory, build_stage
 from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.pipelines.topology import check_topology
 from duplex_trio.stages.port import Stage, StageStatistics
 from duplex_trio.stages.run import ThreadStage
+
+Background = tuple[str, Callable[[], Awaitable[None]]]
+"""A task that lives as long as the stages do: its name, and what it does until cancelled."""
 
 
 class OmniEngineBase(ABC):
@@ -37,7 +41,7 @@ class OmniEngineBase(ABC):
         self.orchestrator = self._create_orchestrator()
 
     @abstractmethod
-    def _create_orchestrator(self) -> Orchestrator:
+    def _create_orchestrator(self) -> OrchestratorBase:
         """Make the collaborator that runs requests over the stages."""
 
     @property
@@ -46,9 +50,19 @@ class OmniEngineBase(ABC):
         return self.stages
 
     @property
+    def background(self) -> Sequence[Background]:
+        """What runs beside the stages."""
+        return ()
+
+    @property
     def healthy(self) -> bool:
         """Whether every stage is up."""
         return all(stage.alive for stage in self.all_stages)
+
+    @property
+    def live_requests(self) -> int:
+        """Requests whose stages have not all let go of them."""
+        return self.orchestrator.live_requests
 
     def stage_statistics(self) -> list[StageStatistics]:
         """Counters of every stage."""
@@ -57,3 +71,23 @@ class OmniEngineBase(ABC):
     def health(self) -> EngineHealth:
         """How the engine stands, with every stage and replica. Called where Trio runs."""
         return engine_health(self.stage_statistics(), trio.current_time())
+
+    @abstractmethod
+    def render_metrics(self) -> bytes:
+        """All figures in Prometheus' text format."""
+
+    @abstractmethod
+    def use_nursery(self, nursery: trio.Nursery | None) -> None:
+        """Let what is asked of the engine live in this nursery; without one nothing is taken."""
+
+    @abstractmethod
+    async def drain(self, timeout_s: float) -> None:
+        """Take nothing new, give what is live `timeout_s`, then end it and wait for its end."""
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Load the stages and carry the engine until cancelled; started when it can be asked.
+
+        Raises:
+            StageLoadError: in a group, for each stage that could not be loaded.
+        """
+        await run_engine(self, task_status=task_status)

@@ -1,38 +1,41 @@
-"""The task tree of an engine of sessions.
+"""The task tree of an engine.
 
 engine
-|- stage[name]  x N       one worker thread each, loaded side by side
-|- voice activity pace    begins the jobs that were wanted too soon behind the last one
-|- voice activity watch   sees that the stage gives each job back
-`- sessions               one supervisor task per session or chat, inside the stages' lifetime
+|- stage[name]  x N       what carries each runtime, loaded side by side
+|- background   x N       what an engine does beside them: keeping pace, watching
+`- work         x N       one task for each request, or whatever else the engine is asked for
+
+The work lives inside the stages' lifetime: when the engine ends, it is over before its stages stop.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import trio
 
-from duplex_trio.engine.duplex_omni_engine import DuplexOmniEngine
 from duplex_trio.stages.run import run_stages
 
+if TYPE_CHECKING:
+    from duplex_trio.engine.omni_engine_base import OmniEngineBase
 
-async def run_duplex_engine(
-    engine: DuplexOmniEngine, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+
+async def run_engine(
+    engine: OmniEngineBase, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """Carry an engine until cancelled; started when it takes sessions.
+    """Carry an engine until cancelled; started when it can be asked.
 
     Raises:
         StageLoadError: in a group, for each stage that could not be loaded.
     """
     async with trio.open_nursery() as stage_nursery:
         await stage_nursery.start(run_stages, engine.all_stages)
-        stage_nursery.start_soon(engine.voice_activity.pace, name="voice activity pace")
-        stage_nursery.start_soon(engine.voice_activity.watch, name="voice activity watch")
-        async with trio.open_nursery() as session_nursery:
-            for manager in (engine.manager, engine.chats):
-                manager.use_nursery(session_nursery)
+        for name, task in engine.background:
+            stage_nursery.start_soon(task, name=name)
+        async with trio.open_nursery() as work_nursery:
+            engine.use_nursery(work_nursery)
             task_status.started()
             try:
                 await trio.sleep_forever()
             finally:
-                for manager in (engine.manager, engine.chats):
-                    manager.use_nursery(None)
+                engine.use_nursery(None)

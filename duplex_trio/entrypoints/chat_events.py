@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from attrs import define, field
 
+from duplex_trio.entrypoints.chat_backend import param_of_tool
 from duplex_trio.protocol.chat import (
     CallPiece,
     ChatError,
@@ -17,7 +17,7 @@ from duplex_trio.protocol.chat import (
     SpeechPiece,
     TextPiece,
     TranscriptPiece,
-    of_session,
+    of_code,
 )
 from duplex_trio.protocol.duplex import (
     ConversationItemInputAudioTranscriptionFailed,
@@ -36,7 +36,6 @@ from duplex_trio.protocol.duplex import (
 
 ANSWER = "answer"
 """The id of the command that asks for the answer; those that put messages in front of it have the messages' paths."""
-_TOOL = re.compile(r"response\.(tools\[\d+\])\.parameters")
 
 
 @define
@@ -68,11 +67,9 @@ class ChatEventReader:
                 if item_id not in self._argued:
                     yield CallPiece(self._calls[item_id], text)
             case ConversationItemInputAudioTranscriptionFailed(error=error):
-                yield of_session(
-                    error.code or "engine_error", error.message or "the sound could not be heard"
-                )
+                yield of_code(error.code or "engine_error", error.message or "the sound could not be heard")
             case ErrorEvent(error=error):
-                yield of_session(error.code or "internal_error", error.message, _param(error))
+                yield of_code(error.code or "internal_error", error.message, _param(error))
             case ResponseDone():
                 yield from self._finish(event)
 
@@ -82,7 +79,7 @@ class ChatEventReader:
             details = response.status_details
             error = details.error if details is not None else None
             code = error.code if error is not None else "engine_error"
-            yield of_session(code, (error and error.message) or "the model failed")
+            yield of_code(code, (error and error.message) or "the model failed")
         elif response.status != "cancelled":
             reason: FinishReason = "tool_calls" if self._calls else "stop"
             if response.status == "incomplete":
@@ -95,8 +92,7 @@ def _param(error: ErrorDetail) -> str | None:
     """What was refused, as the request spells it: a message, or the parameters of a function."""
     if error.event_id not in (None, ANSWER):
         return error.event_id
-    tool = _TOOL.fullmatch(error.param or "")
-    return f"{tool[1]}.function.parameters" if tool is not None else None
+    return param_of_tool(error.param)
 
 
 def _usage(event: ResponseDone) -> ChatUsage:

@@ -14,23 +14,19 @@ from typing import TYPE_CHECKING
 import trio
 
 from duplex_trio.engine import Attachment, DuplexSessionHandle
-from duplex_trio.entrypoints.chat_backend import ChatAnswer, ChatBackend
+from duplex_trio.entrypoints.chat_backend import ChatAnswer, ChatBackend, refuse_unsupported
 from duplex_trio.entrypoints.chat_events import ANSWER, ChatEventReader
 from duplex_trio.protocol.chat import (
     ChatError,
-    ChatItem,
     ChatPiece,
     ChatRequest,
     FinishPiece,
-    of_session,
-    unsupported,
+    of_code,
 )
 from duplex_trio.protocol.duplex import (
     CreateItem,
     CreateResponse,
     DuplexEvent,
-    InputImagePart,
-    MessageItem,
     RealtimeError,
     ResponseCreateOptions,
 )
@@ -67,13 +63,19 @@ class DuplexChatCompletionsAdapter(ChatBackend):
     @asynccontextmanager
     async def answer(self, request: ChatRequest) -> AsyncIterator[ChatAnswer]:
         """Ask a session; see `ChatBackend.answer`."""
-        self._refuse_what_the_model_cannot(request)
+        able = self._omni.capabilities
+        refuse_unsupported(
+            request,
+            calls_functions=able.supports_tools,
+            takes_images=able.supports_image_input,
+            knobs=self._omni.plugin.sampling_knobs,
+        )
         attachment = _ChatAttachment()
         patch = {"turn_detection": None, "input_audio_format": "pcm16", "output_audio_format": "pcm16"}
         try:
             handle = await self._omni.open_chat(attachment=attachment, patch=patch, sampling=request.sampling)
         except RealtimeError as error:
-            raise of_session(error.code, error.message, error.param) from error
+            raise of_code(error.code, error.message, error.param) from error
         try:
             await _ask(handle, request)
             yield _SessionAnswer(attachment)
@@ -82,20 +84,6 @@ class DuplexChatCompletionsAdapter(ChatBackend):
             attachment.pieces.close()
             with trio.move_on_after(SLOT_WAIT_S):
                 await handle.wait_closed()  # noqa: ASYNC102  who was cancelled does not wait
-
-    def _refuse_what_the_model_cannot(self, request: ChatRequest) -> None:
-        able, plugin = self._omni.capabilities, self._omni.plugin
-        if request.tools and not able.supports_tools:
-            raise unsupported("tools", "the model calls no functions")
-        if request.tools and request.sampling.json_schema is not None and request.tool_choice != "none":
-            raise unsupported("response_format", "an answer is JSON or calls functions, not either")
-        for name in sorted(request.sampling.set_knobs - plugin.sampling_knobs):
-            param = "response_format" if name == "json_schema" else name
-            raise unsupported(param, "the model does not have it")
-        if not able.supports_image_input:
-            for item in request.items:
-                if _shows(item):
-                    raise unsupported(f"{item.at}.content", "the model takes no images")
 
 
 async def _ask(handle: DuplexSessionHandle, request: ChatRequest) -> None:
@@ -117,12 +105,6 @@ async def _ask(handle: DuplexSessionHandle, request: ChatRequest) -> None:
         voice=request.audio.voice if request.speaks else None,
     )
     handle.submit(CreateResponse(event_id=ANSWER, options=options))
-
-
-def _shows(item: ChatItem) -> bool:
-    return isinstance(item.item, MessageItem) and any(
-        isinstance(part, InputImagePart) for part in item.item.content
-    )
 
 
 class _ChatAttachment(Attachment):
@@ -171,5 +153,4 @@ class _SessionAnswer(ChatAnswer):
 
 
 def _ended(reason: str) -> ChatError:
-    status = 503 if reason == "server_shutdown" else 500
-    return ChatError(status, reason, "the answer was cut off by the server")
+    return of_code(reason, "the answer was cut off by the server")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import trio
 from attrs import frozen
 
-from duplex_trio.deploy.config import SessionMode
+from duplex_trio.deploy import DeployConfig, SessionMode
 from duplex_trio.engine import (
     Attachment,
     DuplexOmniEngine,
@@ -21,20 +20,14 @@ from duplex_trio.engine import (
     StageFactory,
 )
 from duplex_trio.entrypoints.async_omni import AsyncOmni
-from duplex_trio.entrypoints.run import run_warm
-from duplex_trio.entrypoints.warm_up import (
-    WarmUpAttachment,
-    WarmUpError,
-    warm_up_commands,
-    warm_up_session,
-)
+from duplex_trio.entrypoints.omni_base import OmniStatistics, WarmUpError
+from duplex_trio.entrypoints.warm_up import WarmUpAttachment, warm_up_commands, warm_up_session
 from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.plugin.capabilities import DuplexCapabilities
 from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.protocol.duplex import RealtimeError
 from duplex_trio.protocol.duplex.session import DialectName
 from duplex_trio.protocol.sampling import Sampling
-from duplex_trio.stages.port import StageStatistics
 
 __all__ = [
     "Attachment",
@@ -52,15 +45,13 @@ WARM_UP_TIMEOUT_S = 150.0
 """How long the first answer may take before the server gives up starting."""
 
 
-@frozen
-class EngineStatistics:
-    """A look at the engine: sessions and chats that hold a slot, live stage requests, and the stages."""
+@frozen(kw_only=True)
+class EngineStatistics(OmniStatistics):
+    """A look at the engine: sessions and chats that hold a slot too."""
 
     sessions: int
     max_sessions: int
     chats: int
-    live_requests: int
-    stages: tuple[StageStatistics, ...]
 
 
 class DuplexOmni(AsyncOmni):
@@ -97,13 +88,12 @@ class DuplexOmni(AsyncOmni):
         self._max_chats = max_chats
         self._limits = limits
         self._instructions = instructions
-        self._stage_commands_max = stage_commands_max
-        self._warm_up = warm_up
-        self._stage_factory = stage_factory
-        super().__init__(pipeline)
+        super().__init__(
+            pipeline, stage_commands_max=stage_commands_max, warm_up=warm_up, stage_factory=stage_factory
+        )
 
     def _create_engine(self) -> DuplexOmniEngine:
-        self.duplex_engine = DuplexOmniEngine(
+        self.turn_engine = self.duplex_engine = DuplexOmniEngine(
             self.pipeline,
             max_sessions=self._max_sessions,
             max_chats=self._max_chats,
@@ -113,15 +103,6 @@ class DuplexOmni(AsyncOmni):
             stage_factory=self._stage_factory,
         )
         return self.duplex_engine
-
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Load the model, let it answer once, and carry sessions until cancelled; started when it is ready.
-
-        Raises:
-            StageLoadError: in a group, for each stage that could not be loaded.
-            WarmUpError: in a group, if the model does not answer.
-        """
-        await run_warm(self, self.duplex_engine, warm_up=self._warm_up, task_status=task_status)
 
     async def open_session(
         self,
@@ -200,24 +181,16 @@ class DuplexOmni(AsyncOmni):
 
     def statistics(self) -> EngineStatistics:
         """A look at the engine for health and metrics."""
+        look = super().statistics()
         return EngineStatistics(
+            requests=look.requests,
+            max_requests=look.max_requests,
+            live_requests=look.live_requests,
+            stages=look.stages,
             sessions=self.duplex_engine.manager.count,
             max_sessions=self._max_sessions,
             chats=self.duplex_engine.chats.count,
-            live_requests=self.duplex_engine.orchestrator.live_requests,
-            stages=tuple(self.stage_statistics()),
         )
-
-    def render_metrics(self) -> bytes:
-        """All figures in Prometheus' text format."""
-        return self.duplex_engine.metrics.render()
-
-    async def drain(self, timeout_s: float) -> None:
-        """Take no new sessions and chats, give the live ones `timeout_s`, then close them and wait for their end."""
-        deadline_s = trio.current_time() + timeout_s
-        self.duplex_engine.chats.admit_nobody()
-        await self.duplex_engine.manager.drain(timeout_s)
-        await self.duplex_engine.chats.drain(max(0.0, deadline_s - trio.current_time()))
 
     async def warm_up(self) -> None:
         """Hold a session of one turn, so that the first client finds everything warm.
@@ -239,3 +212,14 @@ class DuplexOmni(AsyncOmni):
             await attachment.wait(WARM_UP_TIMEOUT_S)
         handle.close("warm_up_done")
         await handle.wait_closed()
+
+    @classmethod
+    def _options_of(cls, deploy: DeployConfig) -> dict[str, Any]:
+        session = deploy.duplex_session
+        return {
+            "max_sessions": session.max_sessions,
+            "max_chats": session.max_chats,
+            "limits": session,
+            "stage_commands_max": session.stage_commands_max,
+            "warm_up": session.warmup_frames >= 0,
+        }

@@ -1,23 +1,41 @@
-"""The task tree of an entry point: the engine, and before it is offered, one warm-up turn through a session."""
+"""The task tree of an entry point: the engine, and before it is offered, one warm-up turn."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
-from duplex_trio.engine import DuplexOmniEngine, run_duplex_engine
+from duplex_trio.engine.omni_engine_base import OmniEngineBase
 
 if TYPE_CHECKING:
-    from duplex_trio.entrypoints.duplex_omni import DuplexOmni
+    from duplex_trio.entrypoints.omni_base import AsyncOmniBase
+
+Entry = TypeVar("Entry", bound="AsyncOmniBase")
 
 
 async def run_warm(
-    omni: DuplexOmni, engine: DuplexOmniEngine, *, warm_up: bool, task_status: trio.TaskStatus[None]
+    engine: OmniEngineBase,
+    warm_up: Callable[[], Awaitable[None]] | None,
+    *,
+    task_status: trio.TaskStatus[None],
 ) -> None:
-    """Carry the engine; started once a warm-up turn was answered."""
+    """Carry the engine; started once a warm-up turn was answered, if there is one."""
     async with trio.open_nursery() as nursery:
-        await nursery.start(run_duplex_engine, engine)
-        if warm_up:
-            await omni.warm_up()
+        await nursery.start(engine.run)
+        if warm_up is not None:
+            await warm_up()
         task_status.started()
+
+
+@asynccontextmanager
+async def running(omni: Entry) -> AsyncIterator[Entry]:
+    """Carry an entry point while the block goes on."""
+    async with trio.open_nursery() as nursery:
+        await nursery.start(omni.run)
+        try:
+            yield omni
+        finally:
+            nursery.cancel_scope.cancel()

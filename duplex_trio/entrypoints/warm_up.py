@@ -16,6 +16,7 @@ import numpy as np
 import trio
 
 from duplex_trio.engine import Attachment
+from duplex_trio.entrypoints.omni_base import WarmUpError
 from duplex_trio.plugin.capabilities import DuplexCapabilities
 from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.plugin.resumable import ResumableModelPlugin
@@ -35,7 +36,7 @@ from duplex_trio.protocol.duplex import (
     ResponseOutputAudioDelta,
 )
 from duplex_trio.protocol.duplex.audio import pcm16_bytes
-from duplex_trio.protocol.duplex.pictures import grey_png
+from duplex_trio.protocol.pictures import grey_png
 
 WARM_UP_TOKENS = 16
 TOO_SMALL = "; a limit of the deployment is too small for a single turn (docs/limits.md)"
@@ -43,10 +44,6 @@ DEFAULT_PCM_RATE_HZ = 24_000
 """Rate of pcm16 in a session that declares nothing."""
 TONE_HZ, TONE_S = 220, 0.4
 PICTURE_WIDTH, PICTURE_HEIGHT = 640, 480
-
-
-class WarmUpError(Exception):
-    """The model was loaded but could not answer."""
 
 
 class WarmUpAttachment(Attachment):

@@ -20,7 +20,9 @@ class TurnProcessor(ABC):
     """How one turn goes through the stages of a model, and what comes of it.
 
     `sampling_knobs` are the fields of `Sampling` that the model honours; a request that sets another one is
-    refused.
+    refused. The attributes named `supports_...` say what a request may hold: what is written, said or shown, and
+    functions to call. Whether the model writes or speaks is told by the `final_output` of its stages. One that
+    `speaks_at_speed` makes its sound at the speed of its turn; the sound of another is stretched.
     """
 
     input_sample_rate_hz: int = 16_000
@@ -28,13 +30,18 @@ class TurnProcessor(ABC):
     default_voice: str | None = None
     voices: Sequence[str] = ()
     sampling_knobs: frozenset[str] = frozenset()
+    supports_text_input: bool = True
+    supports_sound_input: bool = True
+    supports_image_input: bool = False
+    supports_tools: bool = False
+    speaks_at_speed: bool = False
 
     @abstractmethod
     def plan_turn(self, turn: TurnInput) -> TurnPlan:
         """Plan the request that answers one turn.
 
         Raises:
-            RealtimeError: the turn cannot be answered (`text_only_turn_unsupported`, ...).
+            RequestRefused: the turn cannot be answered (`text_only_turn_unsupported`, ...).
         """
 
     async def prepare_turn(self, turn: TurnInput) -> TurnPlan:
@@ -44,7 +51,7 @@ class TurnProcessor(ABC):
         meanwhile cancels this; so does one that takes longer than `unit_timeout_s`.
 
         Raises:
-            RealtimeError: as `plan_turn`.
+            RequestRefused: as `plan_turn`.
         """
         return self.plan_turn(turn)
 
@@ -56,7 +63,7 @@ class TurnProcessor(ABC):
             param: where they stand: `session.tools`, `response.tools` or `tools`.
 
         Raises:
-            RealtimeError: they are refused; its `param` says where below `param`.
+            RequestRefused: they are refused; its `param` says where below `param`.
         """
         return
 

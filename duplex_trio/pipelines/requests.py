@@ -33,7 +33,7 @@ class TurnInput:
     it stands. `conversation` is the history before this input, heard text only. `respond` is false when only
     the user's transcript is wanted. `frames` are the newest pictures, JPEG or PNG, oldest first.
     `session_state` is what `DuplexModelPlugin.create_session_state` made. Of `sampling` only those knobs are set
-    that `DuplexModelPlugin.sampling_knobs` names. `tools` are the functions, as OpenAI
+    that `TurnProcessor.sampling_knobs` names. `tools` are the functions, as OpenAI
     writes them, that the model may call, none if it must not; `tool_choice` is `auto`, `required` (it must call
     one), `none` or an object whose `name` it must call. Without `parallel_tool_calls` it calls one at most.
     """
@@ -84,13 +84,14 @@ class TurnPlan:
 class RequestView:
     """One live request, as shown to a plugin's hooks.
 
-    `state` is what `TurnPlan.state` was, `session_state` what `DuplexModelPlugin.create_session_state` made.
+    `state` is what `TurnPlan.state` was, `session_state` what `DuplexModelPlugin.create_session_state` made. A
+    request by itself, of no session, is its first and only turn.
     """
 
     request_id: str
-    session_id: str
-    epoch: int
-    turn_id: int
+    session_id: str = ""
+    epoch: int = 0
+    turn_id: int = 0
     final_stage_id: int
     state: Any
     session_state: Any = None

@@ -25,16 +25,14 @@ class DuplexModelPlugin(TurnProcessor):
     """Contract between the engine and one model.
 
     `private_runtime_config_keys` are keys of `extra_body` that a client may not set. A model that
-    `requires_ref_audio` speaks only in sessions that were opened with a reference recording. One that
-    `speaks_at_speed` makes its sound at the speed of its turn; the sound of another is stretched, unless it
-    owns its turns: what speaks and listens at once does so in its own time.
+    `requires_ref_audio` speaks only in sessions that were opened with a reference recording. The sound of a model
+    that owns its turns is never stretched: what speaks and listens at once does so in its own time.
     """
 
     plugin_id: str
     default_silence_duration_ms: int = 500
     private_runtime_config_keys: frozenset[str] = frozenset()
     requires_ref_audio: bool = False
-    speaks_at_speed: bool = False
 
     @abstractmethod
     def capabilities(self, max_sessions: int) -> DuplexCapabilities:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from duplex_trio.protocol.duplex import RealtimeError
+from duplex_trio.protocol.refusal import RequestRefused
 from duplex_trio.session.core import SessionCore
 
 
@@ -23,6 +24,8 @@ def hook_faults(core: SessionCore) -> Iterator[None]:
         yield
     except RealtimeError:
         raise
+    except RequestRefused as refused:
+        raise RealtimeError.of(refused) from refused
     except Exception as error:
         core.log.exception("model.hook_failed")
         raise RealtimeError(

@@ -16,6 +16,7 @@ from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.plugin.resumable import ResumableModelPlugin
 from duplex_trio.protocol.duplex import FunctionCallOutputItem, RealtimeError, ResponseCreateOptions
 from duplex_trio.protocol.duplex.session import DuplexSessionConfig, ServerVad
+from duplex_trio.protocol.refusal import RequestRefused
 
 log = structlog.get_logger("duplex_trio.session")
 
@@ -182,6 +183,8 @@ def _refusals() -> Iterator[None]:
         yield
     except RealtimeError:
         raise
+    except RequestRefused as refused:
+        raise RealtimeError.of(refused) from refused
     except ValueError as error:
         raise RealtimeError(
             "invalid_duplex_runtime_config", str(error), param="session.extra_body"

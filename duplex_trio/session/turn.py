@@ -6,10 +6,10 @@ import trio
 from attrs import define, field
 
 from duplex_trio.pipelines.results import TokenUsage
+from duplex_trio.pipelines.stage_metrics import StageMetrics
 from duplex_trio.protocol.duplex import RealtimeError, RequestMetrics, ResponseCreateOptions, Usage
 from duplex_trio.session.port import DuplexStageRequest
 from duplex_trio.session.state.response import Response
-from duplex_trio.session.state.stage_metrics import StageMetrics
 from duplex_trio.session.state.token_usage import shown_usage
 from duplex_trio.stages.units import Pcm
 

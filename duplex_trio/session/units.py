@@ -30,6 +30,7 @@ from duplex_trio.pipelines.results import (
     TurnEnd,
     UserTranscript,
 )
+from duplex_trio.pipelines.stage_metrics import StageMetrics
 from duplex_trio.plugin.resumable import ResumableModelPlugin, UnitInput
 from duplex_trio.protocol.duplex import RealtimeError
 from duplex_trio.session.asides import Aside, take_aside
@@ -44,7 +45,6 @@ from duplex_trio.session.state.input import listening, transcript_completed
 from duplex_trio.session.state.response import Response
 from duplex_trio.session.state.response_events import opening
 from duplex_trio.session.state.silence import SilenceBudget, SpeechClock, schedule_silence
-from duplex_trio.session.state.stage_metrics import StageMetrics
 from duplex_trio.session.state.unit_clock import UnitClock
 from duplex_trio.session.turn import Turn
 from duplex_trio.session.turns import TurnFlow

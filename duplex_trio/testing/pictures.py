@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 
-from duplex_trio.protocol.duplex.pictures import grey_png
+from duplex_trio.protocol.pictures import grey_png
 
 JPEG = base64.b64decode(
     "/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAFA3PEY8MlBGQUZaVVBfeMiCeG5uePWvuZHI//////////////////////////////////////////"

@@ -13,7 +13,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from duplex_trio.engine.orchestrator import Orchestrator, PipelineRequest, StageRouter
+from duplex_trio.engine.orchestrator_base import OrchestratorBase
+from duplex_trio.engine.pipeline_request import PipelineRequest, StageRouter
 from duplex_trio.pipelines.config import StageSpec
 from duplex_trio.pipelines.requests import StageForward
 from duplex_trio.pipelines.results import ListenResult, ModelFailure, ModelResult, TextResult, TurnEnd
@@ -73,10 +74,10 @@ class Router(StageRouter):
 
 
 @asynccontextmanager
-async def running(*, step_s: float = 0.01) -> AsyncIterator[Orchestrator]:
+async def running(*, step_s: float = 0.01) -> AsyncIterator[OrchestratorBase]:
     """Both stages, and nothing left in them at the end."""
     stages = (InlineStage(Splitter(), step_s=step_s), InlineStage(Shouter(), step_s=step_s))
-    orchestrator = Orchestrator(SPECS, stages)
+    orchestrator = OrchestratorBase(SPECS, stages)
     async with trio.open_nursery() as nursery:
         await nursery.start(run_stages, stages)
         yield orchestrator
@@ -85,7 +86,9 @@ async def running(*, step_s: float = 0.01) -> AsyncIterator[Orchestrator]:
         nursery.cancel_scope.cancel()
 
 
-def begin(orchestrator: Orchestrator, router: StageRouter | None = None, **arguments: Any) -> PipelineRequest:
+def begin(
+    orchestrator: OrchestratorBase, router: StageRouter | None = None, **arguments: Any
+) -> PipelineRequest:
     return orchestrator.open_request("r", owner="s", router=router or Router(), **arguments)
 
 

@@ -13,7 +13,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from duplex_trio.engine.chats import CHAT_SEND_TIMEOUT_S
+from duplex_trio.engine.turn.manager import CHAT_READ_TIMEOUT_S
 from duplex_trio.entrypoints.duplex_chat import DuplexChatCompletionsAdapter
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni
 from duplex_trio.models.scripted.native import NativePipeline
@@ -286,7 +286,7 @@ async def test_who_reads_too_late_is_told_so(autojump_clock: MockClock) -> None:
             while True:
                 pieces.append(await answer.next_piece())
 
-        await trio.sleep(CHAT_SEND_TIMEOUT_S + 20)
+        await trio.sleep(CHAT_READ_TIMEOUT_S + 20)
         with trio.fail_after(20), pytest.raises(ChatError) as caught:
             await read_on()
     assert pieces

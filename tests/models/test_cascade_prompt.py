@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from duplex_trio.models.cascade.profiles import ChatProfile
 from duplex_trio.models.cascade.prompt import KEEPS_WHAT_FITS, build_prompt
 from duplex_trio.pipelines.requests import Truncation
-from duplex_trio.protocol.duplex import RealtimeError
+from duplex_trio.protocol.refusal import RequestRefused
 from duplex_trio.stages.units import ChatCall, ChatMessage, ChatPrompt
 
 Role = Literal["user", "assistant", "system", "tool"]
@@ -185,7 +185,7 @@ def test_a_conversation_that_may_not_be_forgotten_is_refused() -> None:
     few = ChatProfile(default_instructions=None, history_messages_max=1)
     assert len(prompt(LONG, "e e", words_max=12, truncation=whole, profile=few)) == 5
     for conversation, words_max in ((LONG, 11), (said(("user", "a " * 99_999)), 100)):
-        with pytest.raises(RealtimeError) as caught:
+        with pytest.raises(RequestRefused) as caught:
             prompt(conversation, "e e", words_max=words_max, truncation=whole)
         assert caught.value.code == "context_length_exceeded"
 
@@ -262,7 +262,7 @@ def test_an_endless_text_is_refused_before_its_tokens_are_counted() -> None:
         assert sum(len(message.content) for message in messages) <= 16 * 300
         return words(messages)
 
-    with pytest.raises(RealtimeError) as refused:
+    with pytest.raises(RequestRefused) as refused:
         build_prompt(
             (), instructions=None, user_text="a" * 4801, profile=PLAIN, tokens_max=300, count_tokens=count
         )
@@ -367,5 +367,5 @@ def test_endless_functions_are_refused_too() -> None:
     """They are as much of a prompt as its words."""
     endless = {**LOOK_UP, "description": "a" * 5000}
     for profile in (PLAIN, KNOWS):
-        with pytest.raises(RealtimeError, match="characters"):
+        with pytest.raises(RequestRefused, match="characters"):
             with_tools(profile, tools=(endless,), tokens_max=300, count_tokens=words)

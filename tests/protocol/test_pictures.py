@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from duplex_trio.protocol.duplex.pictures import MAX_PICTURE_PIXELS, grey_png, picture_size
+from duplex_trio.protocol.pictures import MAX_PICTURE_PIXELS, grey_png, picture_size
 from duplex_trio.testing.pictures import JPEG, PNG
 
 SIDE = 4096

@@ -12,7 +12,7 @@ from duplex_trio.models.calling.schemas import SchemaError, check_schema
 from duplex_trio.models.calling.wording import ToolChoice
 from duplex_trio.models.cascade.profiles import ChatProfile
 from duplex_trio.pipelines.requests import TurnInput
-from duplex_trio.protocol.duplex import RealtimeError
+from duplex_trio.protocol.refusal import RequestRefused
 
 
 @frozen
@@ -27,13 +27,13 @@ def check_tools(tools: Sequence[Mapping[str, Any]], param: str) -> None:
     """Refuse functions whose parameters are no JSON schema.
 
     Raises:
-        RealtimeError: `invalid_value`, naming the place.
+        RequestRefused: `invalid_value`, naming the place.
     """
     for index, tool in enumerate(tools):
         try:
             check_schema(tool)
         except SchemaError as error:
-            raise RealtimeError(
+            raise RequestRefused(
                 "invalid_value", f"{tool.get('name')}: {error}", param=f"{param}[{index}].parameters"
             ) from error
 

@@ -49,6 +49,7 @@ class CascadePipeline(CascadeFamily):
                 stage_id=TTS, name="tts", input_sources=(LLM,), window=CLAUSES_WINDOW, final_output="audio"
             ),
         ),
+        processor="duplex_trio.models.cascade.processor:make_processor",
         duplex_plugin="duplex_trio.models.cascade.plugin:make_plugin",
         default_session_mode="duplex",
         default_deploy="cascade_cpu",

@@ -11,7 +11,7 @@ import attrs
 from duplex_trio.models.calling.wording import ToolChoice, demand, in_words, instruction
 from duplex_trio.models.cascade.profiles import ChatProfile
 from duplex_trio.pipelines.requests import Truncation
-from duplex_trio.protocol.duplex import RealtimeError
+from duplex_trio.protocol.refusal import RequestRefused
 from duplex_trio.stages.units import ChatMessage, ChatPrompt
 
 CountTokens = Callable[[Sequence[ChatMessage], Sequence[Mapping[str, Any]]], int]
@@ -65,7 +65,7 @@ def build_prompt(
         truncation: what becomes of a conversation that does not fit.
 
     Raises:
-        RealtimeError: `context_length_exceeded`, for a text so long that counting its tokens would hold up
+        RequestRefused: `context_length_exceeded`, for a text so long that counting its tokens would hold up
             everybody, and for a conversation that does not fit and may not be forgotten.
     """
     if user_text is None:
@@ -139,7 +139,7 @@ def _chars_max(tokens_max: int) -> int:
 
 def _refuse_forgetting(truncation: Truncation, size: str, tokens_max: int) -> None:
     if not truncation.forgets:
-        raise RealtimeError(
+        raise RequestRefused(
             "context_length_exceeded",
             f"the conversation has {size}; {tokens_max} tokens may be read, and truncation is disabled",
         )
@@ -148,7 +148,7 @@ def _refuse_forgetting(truncation: Truncation, size: str, tokens_max: int) -> No
 def _refuse_endless(prompt: ChatPrompt, tokens_max: int) -> None:
     chars = _chars(prompt)
     if chars > _chars_max(tokens_max):
-        raise RealtimeError(
+        raise RequestRefused(
             "context_length_exceeded",
             f"the message and its instructions have {chars} characters; the model reads {tokens_max} tokens",
         )

@@ -6,9 +6,8 @@ from collections.abc import Collection, Sequence
 
 from duplex_trio.deploy.config import DeployConfig
 from duplex_trio.deploy.stage import StageDeploy
-from duplex_trio.models.cascade.plugin import ASR, LLM, TTS
 from duplex_trio.models.cascade.profiles import ChatProfile
-from duplex_trio.models.cascade.settings import CascadeFamily, CascadeSettings
+from duplex_trio.models.cascade.settings import ASR, LLM, TTS, CascadeFamily, CascadeSettings
 from duplex_trio.models.scripted.script import Script, script_from
 from duplex_trio.models.scripted.workers import EnergyVad, ScriptedAsr, ScriptedLlm, ScriptedTts, ScriptedVad
 from duplex_trio.pipelines.config import PipelineConfig, StageSpec
@@ -46,6 +45,7 @@ class ScriptedPipeline(CascadeFamily):
                 final_output="audio",
             ),
         ),
+        processor="duplex_trio.models.cascade.processor:make_processor",
         duplex_plugin="duplex_trio.models.cascade.plugin:make_plugin",
         default_session_mode="duplex",
         default_deploy="scripted",

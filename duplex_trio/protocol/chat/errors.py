@@ -10,7 +10,7 @@ from typing import Any
 from duplex_trio.protocol.realtime.errors import ERROR_CLASSES
 
 _KINDS = {404: "not_found_error", 429: "rate_limit_error"}
-_UNAVAILABLE = frozenset({"engine_dead"})
+_UNAVAILABLE = frozenset({"engine_dead", "server_shutdown", "slow_reader"})
 """Codes of a server that cannot answer anybody for now."""
 RETRY_AFTER_S = 1
 """When a client may try again that found no room: answers take about so long to end somewhere."""
@@ -63,8 +63,8 @@ def unsupported(param: str, message: str) -> ChatError:
     return ChatError(400, "unsupported_parameter", f"{param}: {message}", param=param)
 
 
-def of_session(code: str, message: str, param: str | None = None) -> ChatError:
-    """What a session's error code means to who asked for a completion."""
+def of_code(code: str, message: str, param: str | None = None) -> ChatError:
+    """What an error code of the wire means to who asked for a completion."""
     match ERROR_CLASSES.get(code, "server_error"):
         case "invalid_request_error":
             return ChatError(400, code, message, param=param)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from duplex_trio.protocol.duplex.pictures import picture_size
+from duplex_trio.protocol.pictures import picture_size
 from duplex_trio.protocol.realtime.errors import RealtimeError
 from duplex_trio.protocol.realtime.readers import expected, read_base64
 

@@ -24,6 +24,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal
 
+from duplex_trio.protocol.refusal import RequestRefused
+
 ErrorClass = Literal["invalid_request_error", "server_error", "rate_limit_error"]
 
 _INVALID_REQUEST = """
@@ -74,7 +76,7 @@ ERROR_CLASSES: Mapping[str, ErrorClass] = MappingProxyType(
 """The error class (`error.type` on the wire) of each code."""
 
 
-class RealtimeError(Exception):
+class RealtimeError(RequestRefused):
     """A fault to report to the client as an `error` event; the session stays usable.
 
     Attributes:
@@ -95,16 +97,17 @@ class RealtimeError(Exception):
         retryable: bool | None = None,
     ) -> None:
         assert code in ERROR_CLASSES, f"unknown error code {code!r}"
-        super().__init__(code, message)
-        self.code = code
-        self.message = message
-        self.param = param
+        super().__init__(code, message, param=param)
         self.event_id = event_id
         self.retryable = retryable
 
-    def __str__(self) -> str:
-        """The code and the message."""
-        return f"{self.code}: {self.message}"
+    @classmethod
+    def of(cls, refused: RequestRefused) -> RealtimeError:
+        """The same refusal as the wire tells it; a code that the wire does not know becomes `invalid_value`."""
+        if isinstance(refused, RealtimeError):
+            return refused
+        code = refused.code if refused.code in ERROR_CLASSES else "invalid_value"
+        return cls(code, refused.message, param=refused.param)
 
     @property
     def error_class(self) -> ErrorClass:

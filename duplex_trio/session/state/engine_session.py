@@ -18,6 +18,7 @@ from typing import Any, Literal
 from attrs import Factory, define, field, frozen
 
 from duplex_trio.deploy import SessionLimits
+from duplex_trio.pipelines.stage_metrics import StageMetrics
 from duplex_trio.plugin.capabilities import DuplexCapabilities
 from duplex_trio.protocol.duplex import (
     DuplexEvent,
@@ -43,7 +44,6 @@ from duplex_trio.session.state.playback import PlayoutClock
 from duplex_trio.session.state.response import FinalStatus, NewId, Response
 from duplex_trio.session.state.response_events import closing, message_opening
 from duplex_trio.session.state.response_start import modalities_of, new_response
-from duplex_trio.session.state.stage_metrics import StageMetrics
 
 CancelReason = Literal[
     "client_cancelled", "barge_in", "turn_detected", "output_audio_buffer_clear", "session_closed"

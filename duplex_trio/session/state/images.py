@@ -5,15 +5,11 @@ A picture travels as the client wrote it, a `data:` URL; the model's plugin deco
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable
 
 from duplex_trio.deploy import SessionLimits
 from duplex_trio.protocol.duplex import InputImagePart, Item, MessageItem, RealtimeError
-from duplex_trio.protocol.duplex.pictures import picture_size
-
-_KINDS = {"data:image/jpeg;base64,": b"\xff\xd8", "data:image/png;base64,": b"\x89PNG"}
-"""How the URL of a picture begins, and the picture itself."""
+from duplex_trio.protocol.pictures import is_picture_url
 
 
 def images_of(item: Item) -> tuple[str, ...]:
@@ -40,7 +36,7 @@ def check_images(item: Item, held: Iterable[Item], limits: SessionLimits, at: st
         return
     assert isinstance(item, MessageItem)
     for index, part in enumerate(item.content):
-        if isinstance(part, InputImagePart) and not _is_picture(part.image_url):
+        if isinstance(part, InputImagePart) and not is_picture_url(part.image_url):
             raise RealtimeError(
                 "invalid_image",
                 "expected a JPEG or PNG picture as a data: URL in base64",
@@ -54,15 +50,3 @@ def check_images(item: Item, held: Iterable[Item], limits: SessionLimits, at: st
             f"a conversation holds at most {images_max} pictures with {chars_max} characters together",
             param=f"{at}.content",
         )
-
-
-def _is_picture(url: str) -> bool:
-    for prefix, magic in _KINDS.items():
-        if url.startswith(prefix):
-            try:
-                data = base64.b64decode(url[len(prefix) :], validate=True)
-                picture_size(data)
-            except ValueError:
-                return False
-            return data.startswith(magic)
-    return False

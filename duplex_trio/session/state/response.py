@@ -15,6 +15,7 @@ import attrs
 from attrs import define, field
 
 from duplex_trio.pipelines.results import FunctionCallArguments, FunctionCallBegin, FunctionCallEnd
+from duplex_trio.pipelines.stage_metrics import StageMetrics
 from duplex_trio.protocol.duplex import (
     DuplexEvent,
     DuplexExtension,
@@ -40,7 +41,6 @@ from duplex_trio.session.state.egress_queue import MediaEntry
 from duplex_trio.session.state.heard_text import TextMark, heard_prefix
 from duplex_trio.session.state.playback import PlaybackCursor
 from duplex_trio.session.state.response_figures import ResponseFigures
-from duplex_trio.session.state.stage_metrics import StageMetrics
 from duplex_trio.stages.units import Pcm
 
 FinalStatus = Literal["completed", "cancelled", "failed", "incomplete"]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duplex_trio.pipelines.results import StageSnapshot
-from duplex_trio.session.state.stage_metrics import FIRST_POSITIVE, LISTED, LISTED_MAX, SUMMED, StageMetrics
+from duplex_trio.pipelines.stage_metrics import FIRST_POSITIVE, LISTED, LISTED_MAX, SUMMED, StageMetrics
 
 
 def metrics(*snapshots: dict[str, Any], stage: str = "0") -> StageMetrics:

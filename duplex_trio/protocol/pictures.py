@@ -12,6 +12,7 @@ JPEG: ITU-T T.81, annex B. PNG: W3C PNG, third edition, sections 5 and 11.2.
 
 from __future__ import annotations
 
+import base64
 import struct
 import zlib
 from collections.abc import Iterator
@@ -21,6 +22,8 @@ MAX_PICTURE_PIXELS: Final = 4096 * 4096
 
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _JPEG: Final = b"\xff\xd8"
+_URL_KINDS: Final = {"data:image/jpeg;base64,": _JPEG, "data:image/png;base64,": _PNG}
+"""How the URL of a picture begins, and the picture itself."""
 _PNG_DEPTHS: Final = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
 """Bits of a sample by the colour type."""
 _FRAME_HEADERS: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
@@ -45,6 +48,30 @@ def picture_size(data: bytes) -> tuple[int, int]:
     if not width or not height or width * height > MAX_PICTURE_PIXELS:
         raise ValueError(f"expected 1 to {MAX_PICTURE_PIXELS} pixels, got {width} x {height}")
     return width, height
+
+
+def is_picture_url(url: str) -> bool:
+    """Whether a text is a JPEG or PNG file as a `data:` URL in base64, of the kind that it says."""
+    for prefix, magic in _URL_KINDS.items():
+        if url.startswith(prefix):
+            try:
+                data = base64.b64decode(url[len(prefix) :], validate=True)
+                picture_size(data)
+            except ValueError:
+                return False
+            return data.startswith(magic)
+    return False
+
+
+def picture_url(data: bytes) -> str:
+    """A JPEG or PNG file as a `data:` URL.
+
+    Raises:
+        ValueError: as `picture_size`.
+    """
+    picture_size(data)
+    prefix = next(prefix for prefix, magic in _URL_KINDS.items() if data.startswith(magic))
+    return prefix + base64.b64encode(data).decode()
 
 
 def _png_size(data: bytes) -> tuple[int, int]:
