@@ -14,6 +14,7 @@ from attrs import frozen
 
 from duplex_trio.deploy.config import SessionMode
 from duplex_trio.pipelines.config import ExecutionType, FinalOutput, PipelineConfig, StageSpec
+from duplex_trio.pipelines.sampling import PARAMETERS
 
 _NAME = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
 _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
@@ -119,9 +120,11 @@ def _constraint_faults(stage: StageSpec) -> Iterator[TopologyFault]:
         yield _of(
             stage, "constraints", "has sampling_constraints, but samples nothing: it is not autoregressive"
         )
-    for key in stage.sampling_constraints:
+    for key, value in stage.sampling_constraints.items():
         if not isinstance(key, str) or not key.isidentifier() or key == "extra":
             yield _of(stage, "constraints", f"has a sampling constraint called {key!r}, no parameter's name")
+        elif (rule := PARAMETERS.get(key)) is not None and not rule.holds(value):
+            yield _of(stage, "constraints", f"holds {key} at {value!r}, which must be {rule.allowed}")
 
 
 def _source_faults(stages: Sequence[StageSpec]) -> Iterator[TopologyFault]:

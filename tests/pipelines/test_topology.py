@@ -127,6 +127,11 @@ WRONG: dict[str, tuple[PipelineConfig, str, str]] = {
         "constraints",
         "stage 0 (s0) has a sampling constraint called 'extra', no parameter's name",
     ),
+    "a constraint out of range": (
+        declared(stage(0, execution_type="autoregressive", sampling_constraints={"top_p": 0}, **END)),
+        "constraints",
+        "stage 0 (s0) holds top_p at 0, which must be a number above 0 and at most 1",
+    ),
     "sessions without a plugin": (
         declared(stage(0, **END), default_session_mode="duplex"),
         "mode",

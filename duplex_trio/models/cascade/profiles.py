@@ -65,6 +65,8 @@ _SMALL = ChatProfile(
     # Told of functions, they answer questions about code and call nothing, in any wording that was tried.
     decides_calls=False,
 )
+_SAMPLED = ("temperature", "top_p", "repetition_penalty", "max_tokens")
+"""What a profile says of sampling."""
 _PROFILES = {"smollm2-135m": _SMALL, "smollm2-360m": _SMALL}
 
 
@@ -80,13 +82,6 @@ def profile_for(model_name: str) -> ChatProfile:
 def with_sampling(profile: ChatProfile, params: Mapping[str, Any]) -> ChatProfile:
     """A profile with the sampling parameters of a deployment in place of its own.
 
-    Raises:
-        ValueError: a parameter that the cascade does not have, naming those it has.
+    Those that a profile does not have are none of its business: `duplex_trio.pipelines.sampling` sees to them.
     """
-    known = {"temperature", "top_p", "repetition_penalty", "max_tokens"}
-    unknown = sorted(set(params) - known)
-    if unknown:
-        raise ValueError(
-            f"unknown sampling parameter {unknown[0]!r}; the cascade has {', '.join(sorted(known))}"
-        )
-    return attrs.evolve(profile, **params)
+    return attrs.evolve(profile, **{name: value for name, value in params.items() if name in _SAMPLED})
