@@ -147,7 +147,10 @@ async def pictures_are_as_declared(room: Room) -> None:
 
 
 async def turns_overlap_as_declared(room: Room) -> None:
-    """The next turn is planned while the answer before it is spoken, or when that is over."""
+    """The next turn is planned while the answer before it is spoken, or when that is over.
+
+    Of an answer that is over before the user has said the next turn there is nothing to see.
+    """
     log = HookLog()
     async with room.engine(WrappedPipeline(room.make_pipeline(), hook_log=log)) as omni:
         talker = await room.user(omni)
@@ -155,12 +158,12 @@ async def turns_overlap_as_declared(room: Room) -> None:
             await room.say(omni, talker)
             await room.hear(omni, talker, ResponseOutputAudioDelta)
             await room.say(omni, talker)
-            planned = 0
+            planned = None
             while not talker.heard.of(ResponseDone):
                 planned = sum(isinstance(begun, TurnInput) and begun.respond for begun, _ in log.begun)
                 await trio.sleep(CHUNK_MS / 1000)
             overlap = _able(omni).supports_concurrent_turn_requests
-            assert planned == (2 if overlap else 1), f"{planned} turns were planned while it spoke"
+            assert planned in (None, 2 if overlap else 1), f"{planned} turns were planned while it spoke"
             await room.hear(omni, talker, ResponseDone, 2)
         await finish(omni, talker)
 
