@@ -256,7 +256,7 @@ class StageDeploy:
         default=None, metadata=about("Load no tokenizer; a stage that reads text refuses it.", taken="engine")
     )
     default_sampling_params: Mapping[str, Any] = field(
-        factory=dict, metadata=about("What requests that leave it open are sampled with.", taken="engine")
+        factory=dict, metadata=about("What requests that leave it open are sampled with.")
     )
     engine_args: Mapping[str, Any] = field(
         factory=dict, metadata=about("Goes to the runtime as it is, over every key above.", taken="engine")

@@ -55,7 +55,9 @@ class AsyncOmniEngine(OmniEngineBase):
         return pipeline.build_processor()
 
     def _create_orchestrator(self) -> Orchestrator:
-        self.turn_orchestrator = Orchestrator(self.pipeline.stages, self.stages, self.processor)
+        self.turn_orchestrator = Orchestrator(
+            self.pipeline.stages, self.stages, self.processor, self.sampling
+        )
         return self.turn_orchestrator
 
     def _create_requests(self, max_requests: int) -> RequestManager:

@@ -123,7 +123,7 @@ class DuplexOmniEngine(AsyncOmniEngine):
 
     def _create_orchestrator(self) -> DuplexOrchestrator:
         self.turn_orchestrator = self.duplex_orchestrator = DuplexOrchestrator(
-            self.pipeline.stages, self.stages, self.plugin, self.voice_activity
+            self.pipeline.stages, self.stages, self.plugin, self.voice_activity, self.sampling
         )
         return self.duplex_orchestrator
 

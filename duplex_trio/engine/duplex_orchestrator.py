@@ -15,6 +15,7 @@ from duplex_trio.engine.voice_activity import VoiceActivity
 from duplex_trio.pipelines.config import StageSpec
 from duplex_trio.pipelines.requests import RequestView, StageForward
 from duplex_trio.pipelines.results import DeliveredOutput, ModelFailure, ModelResult, TokenUsage
+from duplex_trio.pipelines.sampling import StageSampling
 from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.session.port import (
     DuplexStagePort,
@@ -91,6 +92,7 @@ class DuplexOrchestrator(Orchestrator, DuplexStagePort):
         stages: the running ones.
         plugin: the model.
         voice_activity: scores the sound of sessions.
+        sampling: how each stage samples; as the stages declare without.
     """
 
     def __init__(
@@ -99,8 +101,9 @@ class DuplexOrchestrator(Orchestrator, DuplexStagePort):
         stages: Sequence[Stage],
         plugin: DuplexModelPlugin,
         voice_activity: VoiceActivity,
+        sampling: Sequence[StageSampling] | None = None,
     ) -> None:
-        super().__init__(specs, stages, plugin)
+        super().__init__(specs, stages, plugin, sampling)
         self._plugin = plugin
         self._voice_activity = voice_activity
         self._serial = 0

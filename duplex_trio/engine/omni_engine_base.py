@@ -29,12 +29,14 @@ class OmniEngineBase(ABC):
 
     Raises:
         TopologyError: the pipeline is declared wrongly.
+        ValueError: the deployment says how a stage samples, and it cannot.
         ModelReferenceError: a model of the deployment cannot be found.
     """
 
     def __init__(self, pipeline: Pipeline, *, stage_factory: StageFactory = ThreadStage) -> None:
         check_topology(pipeline.config)
         self.pipeline = pipeline
+        self.sampling = pipeline.sampling()
         self.stages: tuple[Stage, ...] = tuple(
             build_stage(pipeline, spec, stage_factory) for spec in pipeline.stages
         )

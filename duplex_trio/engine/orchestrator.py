@@ -10,6 +10,7 @@ from duplex_trio.pipelines.config import StageSpec
 from duplex_trio.pipelines.processor import TurnProcessor
 from duplex_trio.pipelines.requests import RequestView, StageForward, TurnPlan
 from duplex_trio.pipelines.results import ModelResult
+from duplex_trio.pipelines.sampling import StageSampling
 from duplex_trio.stages.port import Stage, StageOutput
 
 
@@ -41,10 +42,17 @@ class Orchestrator(OrchestratorBase):
         specs: the declared stages.
         stages: the running ones, in the same order.
         processor: joins them.
+        sampling: how each samples; as the stages declare without.
     """
 
-    def __init__(self, specs: Sequence[StageSpec], stages: Sequence[Stage], processor: TurnProcessor) -> None:
-        super().__init__(specs, stages)
+    def __init__(
+        self,
+        specs: Sequence[StageSpec],
+        stages: Sequence[Stage],
+        processor: TurnProcessor,
+        sampling: Sequence[StageSampling] | None = None,
+    ) -> None:
+        super().__init__(specs, stages, sampling)
         self.processor = processor
 
     def open_turn(self, request_id: str, plan: TurnPlan, *, owner: str) -> PipelineRequest:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from duplex_trio.engine.pipeline_request import PipelineRequest, StageRouter
 from duplex_trio.pipelines.config import StageSpec
+from duplex_trio.pipelines.sampling import StageSampling, stage_sampling
 from duplex_trio.stages.port import Stage
 
 
@@ -18,11 +19,18 @@ class OrchestratorBase:
     Args:
         specs: the declared stages.
         stages: the running ones, in the same order.
+        sampling: how each samples; as the stages declare without.
     """
 
-    def __init__(self, specs: Sequence[StageSpec], stages: Sequence[Stage]) -> None:
+    def __init__(
+        self,
+        specs: Sequence[StageSpec],
+        stages: Sequence[Stage],
+        sampling: Sequence[StageSampling] | None = None,
+    ) -> None:
         self.specs = tuple(specs)
         self.stages = tuple(stages)
+        self.sampling = tuple(stage_sampling(spec) for spec in specs) if sampling is None else tuple(sampling)
         self._requests: dict[str, PipelineRequest] = {}
 
     @property
@@ -51,6 +59,7 @@ class OrchestratorBase:
             owner=owner,
             stages=self.stages,
             specs=self.specs,
+            sampling=self.sampling,
             router=router,
             final_stage_id=len(self.specs) - 1 if final_stage_id is None else final_stage_id,
             resumable=resumable,

@@ -27,6 +27,7 @@ from duplex_trio.pipelines.results import (
     StageSnapshot,
     TurnEnd,
 )
+from duplex_trio.pipelines.sampling import StageSampling
 from duplex_trio.protocol.refusal import RequestRefused
 from duplex_trio.stages.port import (
     UNLIMITED,
@@ -74,6 +75,7 @@ class PipelineRequest:
         owner: str,
         stages: Sequence[Stage],
         specs: Sequence[StageSpec],
+        sampling: Sequence[StageSampling],
         router: StageRouter,
         final_stage_id: int,
         resumable: bool,
@@ -85,6 +87,7 @@ class PipelineRequest:
         self.failure: ModelFailure | None = None
         self._stages = stages
         self._specs = specs
+        self._sampling = sampling
         self._router = router
         self._streams: dict[int, StageStream] = {}
         self._finished: list[StageStream] = []
@@ -205,7 +208,7 @@ class PipelineRequest:
             request = StageRequest(
                 request_id=self.request_id,
                 owner=self.owner,
-                params=forward.params,
+                params=self._sampling[forward.stage_id].apply(forward.params),
                 window=self._specs[forward.stage_id].window if final else UNLIMITED,
                 resumable=self.resumable,
             )

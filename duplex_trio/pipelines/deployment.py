@@ -14,6 +14,7 @@ from duplex_trio.deploy.keys import TAKEN, default_of, file_key
 from duplex_trio.deploy.stage import StageDeploy
 from duplex_trio.pipelines.config import PipelineConfig, StageSpec
 from duplex_trio.pipelines.pipeline import Pipeline
+from duplex_trio.pipelines.sampling import sampling_faults
 
 _NEEDED = {"duplex": "duplex_plugin", "turn": "processor"}
 
@@ -73,6 +74,14 @@ def _stage_findings(name: str, specs: Mapping[int, StageSpec], deploy: DeployCon
                 f"must be left out: stage {stage.stage_id} ({spec.name}) of pipeline {name} loads no model"
             )
             yield Finding(key="model", stage_id=stage.stage_id, message=message)
+        if spec is not None:
+            yield from _sampling_findings(spec, stage)
+
+
+def _sampling_findings(spec: StageSpec, stage: StageDeploy) -> Iterator[Finding]:
+    for name, message in sampling_faults(spec, stage.default_sampling_params):
+        key = f"default_sampling_params.{name}" if name else "default_sampling_params"
+        yield Finding(key=key, stage_id=spec.stage_id, message=message)
 
 
 def _idle_keys(

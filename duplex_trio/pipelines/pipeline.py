@@ -12,6 +12,7 @@ from duplex_trio.pipelines.config import PipelineConfig, StageSpec
 from duplex_trio.pipelines.declared import make_declared
 from duplex_trio.pipelines.models import ModelUse
 from duplex_trio.pipelines.processor import TurnProcessor
+from duplex_trio.pipelines.sampling import StageSampling, stage_sampling
 from duplex_trio.stages.port import Stage
 from duplex_trio.stages.worker import StageWorker
 
@@ -53,6 +54,17 @@ class Pipeline(ABC):
     def models_used(cls, deploy: DeployConfig) -> Iterable[ModelUse]:
         """The models that a deployment needs here, for a look at whether they are there."""
         return ()
+
+    def sampling(self) -> tuple[StageSampling, ...]:
+        """How each stage samples where a request leaves it open, and in any case.
+
+        Raises:
+            ValueError: the deployment's `default_sampling_params` of a stage say what they may not.
+        """
+        return tuple(
+            stage_sampling(spec, self.deploy.stage(spec.stage_id).default_sampling_params)
+            for spec in self.stages
+        )
 
     @abstractmethod
     def model_name(self) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -68,33 +69,36 @@ class StageSampling:
         return attrs.evolve(asked, **known, extra=extra)
 
 
-def stage_sampling(spec: StageSpec, defaults: Mapping[str, Any]) -> StageSampling:
+def stage_sampling(spec: StageSpec, defaults: Mapping[str, Any] = MappingProxyType({})) -> StageSampling:
     """The sampling of a declared stage, with what a deployment says of it.
 
     Raises:
         ValueError: the deployment says what no parameter may be.
     """
     called = f"{spec.stage_id} ({spec.name})"
-    faults = [fault for _, fault in sampling_faults(spec, defaults)]
+    faults = [f"{key} {clause}".strip() for key, clause in sampling_faults(spec, defaults)]
     if faults:
         raise ValueError(f"default_sampling_params of stage {called}: {'; '.join(faults)}")
     return StageSampling(stage=called, defaults=defaults, constraints=spec.sampling_constraints)
 
 
 def sampling_faults(spec: StageSpec, defaults: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What is wrong with a deployment's `default_sampling_params` of a stage: the key, and a sentence with it."""
+    """What is wrong with a deployment's `default_sampling_params` of a stage.
+
+    Each fault is the parameter, or nothing for all of them, and the clause that goes on behind it.
+    """
     if defaults and spec.execution_type != "autoregressive":
         yield "", "must be left out: the stage samples nothing"
         return
     for name, value in defaults.items():
         rule = PARAMETERS.get(name)
         if rule is None:
-            yield str(name), f"{name!r} is no sampling parameter; there are {', '.join(sorted(PARAMETERS))}"
+            yield str(name), f"is no sampling parameter; there are {', '.join(sorted(PARAMETERS))}"
         elif not rule.holds(value):
-            yield name, f"{name} must be {rule.allowed}, not {value!r}"
+            yield name, f"must be {rule.allowed}, not {value!r}"
         elif name in spec.sampling_constraints and spec.sampling_constraints[name] != value:
             fixed = spec.sampling_constraints[name]
-            yield name, f"{name} must be left out: the model holds it at {fixed!r}"
+            yield name, f"must be left out: the model holds it at {fixed!r}"
 
 
 @frozen

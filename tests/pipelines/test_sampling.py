@@ -99,7 +99,7 @@ WRONG = {
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, bad in WRONG.items() for value in bad])
 def test_a_value_out_of_range_is_named_with_what_is_allowed(name: str, value: Any) -> None:
-    message = f"{name} must be {PARAMETERS[name].allowed}, not {value!r}"
+    message = f"must be {PARAMETERS[name].allowed}, not {value!r}"
     assert [*sampling_faults(SPEC, {name: value})] == [(name, message)]
     with pytest.raises(ValueError, match=rf"default_sampling_params of stage 1 \(llm\): {name} must be"):
         stage_sampling(SPEC, {name: value})
@@ -112,8 +112,8 @@ def test_every_fault_is_told_at_once() -> None:
     )
     faults = dict(sampling_faults(spec, {"temprature": 1.0, "top_p": 7, "seed": 2, "top_k": 9}))
     assert faults.keys() == {"temprature", "top_p", "seed"}
-    assert faults["temprature"].startswith("'temprature' is no sampling parameter; there are bad_words, ")
-    assert faults["seed"] == "seed must be left out: the model holds it at 1"
+    assert faults["temprature"].startswith("is no sampling parameter; there are bad_words, ")
+    assert faults["seed"] == "must be left out: the model holds it at 1"
 
 
 def test_a_stage_that_samples_nothing_takes_no_parameters() -> None:

@@ -10,7 +10,6 @@ from duplex_trio.deploy.device_names import device_list, split
 from duplex_trio.deploy.errors import Finding, brief
 from duplex_trio.deploy.keys import engine_keys
 from duplex_trio.deploy.stage import StageDeploy
-from duplex_trio.models.cascade.profiles import ChatProfile, with_sampling
 from duplex_trio.models.cascade.settings import ASR, LLM, TTS
 from duplex_trio.pipelines.models import ModelUse
 
@@ -75,10 +74,6 @@ def findings(deploy: DeployConfig) -> Iterator[Finding]:
         )
     if llm.skip_tokenizer_init:
         yield Finding(key="skip_tokenizer_init", stage_id=LLM, message="must be false: the stage reads text")
-    try:
-        with_sampling(ChatProfile(), llm.default_sampling_params)
-    except ValueError as error:
-        yield Finding(key="default_sampling_params", stage_id=LLM, message=f"is refused: {error}")
 
 
 def whisper_args(stage: StageDeploy) -> dict[str, Any]:
