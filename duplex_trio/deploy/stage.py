@@ -68,6 +68,26 @@ class RemoteDeploy:
         validator=not_empty,
         metadata=about("Certificates (PEM) to trust instead of the system's."),
     )
+    load_timeout_s: float = field(
+        default=600.0,
+        validator=positive,
+        metadata=about("Seconds that the server waits for it at its start, and again when it was gone."),
+    )
+    flavor: Literal["vllm", "openai"] = field(
+        default="vllm",
+        metadata=about("`vllm` for what takes vLLM's own parameters, `openai` for any other engine."),
+    )
+    tool_calls: Literal["worded", "native"] = field(
+        default="worded",
+        metadata=about(
+            "`worded`: the prompt tells the model of functions, which works with every engine. `native`: the"
+            " engine does, and reads the calls (`--enable-auto-tool-choice`)."
+        ),
+    )
+    extra_body: Mapping[str, Any] = field(
+        factory=dict,
+        metadata=about("Further fields of every request; they win over those that the server sends."),
+    )
 
 
 def stage_rules(values: Mapping[str, Any]) -> Iterator[KeyFaultError]:

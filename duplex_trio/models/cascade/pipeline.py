@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-import attrs
-
 from duplex_trio.deploy.config import DeployConfig
 from duplex_trio.deploy.errors import Finding
 from duplex_trio.deploy.stage import StageDeploy
 from duplex_trio.models.cascade import deployment
 from duplex_trio.models.cascade.asr import WhisperWorker
-from duplex_trio.models.cascade.profiles import profile_for, with_sampling
+from duplex_trio.models.cascade.language import LanguageModel, LocalLanguageModel, RemoteLanguageModel
 from duplex_trio.models.cascade.settings import ASR, LLM, TTS, CascadeFamily, CascadeSettings
 from duplex_trio.models.cascade.tts import VOICE, HibariWorker
 from duplex_trio.models.references import resolve_reference
 from duplex_trio.pipelines.config import PipelineConfig, StageSpec
 from duplex_trio.pipelines.models import ModelUse
+from duplex_trio.stages.port import Stage
 from duplex_trio.stages.silero import SileroWorker
 from duplex_trio.stages.vllm import VllmWorker
-from duplex_trio.stages.vllm_chat import ChatTokenizer
 from duplex_trio.stages.vllm_deploy import vllm_config
 from duplex_trio.stages.worker import StageWorker
 
@@ -62,18 +60,15 @@ class CascadePipeline(CascadeFamily):
             ModelReferenceError: a model of the deployment cannot be found.
         """
         super().__init__(deploy)
-        self._llm = resolve_reference(deployment.reference(deploy, LLM), "llm")
         self._asr = resolve_reference(deployment.reference(deploy, ASR), "asr")
         self._tts = resolve_reference(deployment.reference(deploy, TTS), "tts")
         vad = deploy.duplex_session.server_vad_model_path
         self._vad = resolve_reference(vad, "vad") if vad is not None else None
-        assert self._llm.path is not None
-        self._llm_path = str(self._llm.path)
-        profile = with_sampling(profile_for(self._llm.name), deploy.stage(LLM).default_sampling_params)
-        self._tokenizer = ChatTokenizer.from_model(self._llm_path, template=profile.chat_template)
-        knows_calls = self._tokenizer.takes_tools
-        self._profile = attrs.evolve(
-            profile, knows_calls=knows_calls, tags_calls=not knows_calls or self._tokenizer.tags_calls
+        stage = deploy.stage(LLM)
+        self._llm: LanguageModel = (
+            RemoteLanguageModel(stage)
+            if stage.execution == "remote"
+            else LocalLanguageModel(stage, deployment.reference(deploy, LLM))
         )
 
     @classmethod
@@ -101,19 +96,20 @@ class CascadePipeline(CascadeFamily):
             assert self._asr.path is not None
             return WhisperWorker(self._asr.path, **deployment.whisper_args(self.deploy.stage(ASR)))
         if stage_id == LLM:
-            template = self._profile.chat_template
-            return VllmWorker(vllm_config(self.deploy, LLM, model=self._llm_path, chat_template=template))
+            assert isinstance(self._llm, LocalLanguageModel)
+            template = self._llm.profile.chat_template
+            return VllmWorker(vllm_config(self.deploy, LLM, model=self._llm.path, chat_template=template))
         return HibariWorker(self._tts.path, **self.deploy.stage(TTS).engine_args)
+
+    def build_remote_stage(self, stage_id: int) -> Stage:
+        """Make the language model's stage where its engine is elsewhere; recognition and synthesis are here."""
+        if stage_id != LLM or not isinstance(self._llm, RemoteLanguageModel):
+            return super().build_remote_stage(stage_id)
+        return self._llm.build_stage(self.stages[stage_id].name)
 
     def settings(self) -> CascadeSettings:
         """The language model's profile and size, and the voice."""
-        return CascadeSettings(
-            profile=self._profile,
-            voices=(VOICE,),
-            context_tokens=self.deploy.stage(LLM).max_model_len,
-            count_tokens=self._tokenizer.count,
-            guided=True,
-        )
+        return self._llm.settings((VOICE,))
 
     def build_vad_worker(self) -> StageWorker | None:
         """Make the voice-activity runtime, if the deployment names a model for it."""

@@ -23,7 +23,7 @@ from duplex_trio.models.cascade.functions import calling_of, check_tools
 from duplex_trio.models.cascade.params import generation_params
 from duplex_trio.models.cascade.profiles import ChatProfile
 from duplex_trio.models.cascade.prompt import CountTokens, build_prompt
-from duplex_trio.models.cascade.settings import ASR, LLM, TTS, CascadeFamily
+from duplex_trio.models.cascade.settings import ASR, LLM, TTS, CascadeFamily, ContextTokens
 from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.pipelines.processor import TurnProcessor
 from duplex_trio.pipelines.requests import RequestView, StageForward, TurnInput, TurnPlan
@@ -65,9 +65,10 @@ class CascadeProcessor(TurnProcessor):
     Args:
         profile: how the language model wants to be told things.
         voices: names of the synthesis voices; the first is the default.
-        context_tokens: size of the language model's context.
+        context_tokens: size of the language model's context, or what tells it.
         count_tokens: counts a prompt's tokens, so that a long conversation is cut to fit.
         guided: the language model's stage can hold an answer to a grammar (`structured_outputs`).
+        knobs: what a turn may say of its sampling; by default all that such a stage can do.
     """
 
     input_sample_rate_hz = 16_000
@@ -80,12 +81,14 @@ class CascadeProcessor(TurnProcessor):
         profile: ChatProfile,
         *,
         voices: Sequence[str],
-        context_tokens: int | None = None,
+        context_tokens: ContextTokens = None,
         count_tokens: CountTokens | None = None,
         guided: bool = False,
+        knobs: frozenset[str] | None = None,
     ) -> None:
         self._guided = guided
-        self.sampling_knobs = KNOBS if guided else KNOBS - {"json_schema"}
+        able = KNOBS if guided else KNOBS - {"json_schema"}
+        self.sampling_knobs = able if knobs is None else knobs
         self._profile = profile
         self._context_tokens = context_tokens
         self._count_tokens = count_tokens
@@ -162,9 +165,12 @@ class CascadeProcessor(TurnProcessor):
         turn, profile = state.turn, self._profile
         max_tokens = turn.max_output_tokens or profile.max_tokens
         room = None
-        if self._context_tokens is not None:
+        context_tokens = self._context_tokens
+        if callable(context_tokens):
+            context_tokens = context_tokens()
+        if context_tokens is not None:
             # A limit above the context is common among clients; it must not leave the prompt without room.
-            room = self._context_tokens - min(max_tokens, self._context_tokens // 2)
+            room = context_tokens - min(max_tokens, context_tokens // 2)
         calling = calling_of(turn, user_text, profile)
         if self._guided:
             state.guide = call_guide(

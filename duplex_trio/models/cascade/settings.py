@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from attrs import frozen
 
@@ -14,6 +14,9 @@ from duplex_trio.pipelines.pipeline import Pipeline
 ASR, LLM, TTS = 0, 1, 2
 """The stages of every cascade."""
 
+ContextTokens = int | None | Callable[[], int | None]
+"""How many tokens a model reads and writes; an engine elsewhere tells it only when it runs."""
+
 
 @frozen(kw_only=True)
 class CascadeSettings:
@@ -22,16 +25,18 @@ class CascadeSettings:
     Attributes:
         profile: how the language model wants to be told things.
         voices: names of the synthesis voices; the first is the default.
-        context_tokens: size of the language model's context; None if it is not known.
+        context_tokens: size of the language model's context, or what tells it; None if it is not known.
         count_tokens: counts a prompt's tokens, so that a long conversation is cut to fit.
         guided: the language model's stage can hold an answer to a grammar (`structured_outputs`).
+        knobs: what a turn may say of its sampling; None for all that such a stage can do.
     """
 
     profile: ChatProfile
     voices: Sequence[str]
-    context_tokens: int | None = None
+    context_tokens: ContextTokens = None
     count_tokens: CountTokens | None = None
     guided: bool = False
+    knobs: frozenset[str] | None = None
 
 
 class CascadeFamily(Pipeline):
