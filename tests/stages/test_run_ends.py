@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -129,15 +130,17 @@ async def test_stopping_waits_for_the_step_and_fails_what_is_left() -> None:
     await stream.wait_released()
 
 
-async def test_stopping_while_it_loads_waits_for_the_load() -> None:
-    worker, hold = ScriptWorker(), Hold()
+async def test_stopping_while_it_loads_leaves_it_to_close_itself() -> None:
+    worker, hold, closed = ScriptWorker(), Hold(), threading.Event()
     worker.on_load = lambda: (hold.entered.set(), hold.leave.wait(GUARD_S))[0]
+    worker.on_close = closed.set
     with trio.fail_after(GUARD_S):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(run_stage, ThreadStage(worker))
             await hold.wait_entered()
             nursery.cancel_scope.cancel()
-            hold.leave.set()
+        hold.leave.set()
+        assert await trio.to_thread.run_sync(closed.wait, GUARD_S)
     assert worker.calls == [("load",), ("close",)]
 
 
