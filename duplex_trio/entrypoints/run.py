@@ -32,10 +32,15 @@ async def run_warm(
 
 @asynccontextmanager
 async def running(omni: Entry) -> AsyncIterator[Entry]:
-    """Carry an entry point while the block goes on."""
+    """Carry an entry point while the block goes on; an error of the block's own comes out as it is."""
+    failed: Exception | None = None
     async with trio.open_nursery() as nursery:
         await nursery.start(omni.run)
         try:
             yield omni
+        except Exception as error:
+            failed = error
         finally:
             nursery.cancel_scope.cancel()
+    if failed is not None:
+        raise failed

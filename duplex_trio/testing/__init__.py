@@ -15,7 +15,7 @@ back, `stream_rules` are what any session keeps.
 
 from duplex_trio.testing.recorder import RecordingAttachment, ResumableRecorder
 from duplex_trio.testing.returning import ReturningTalker, essence, open_returning
-from duplex_trio.testing.run import conversation, finish, scripted_omni
+from duplex_trio.testing.run import conversation, finish, scripted_omni, scripted_requests
 from duplex_trio.testing.stream_rules import check_stream
 from duplex_trio.testing.talker import Talker, open_talker
 
@@ -31,4 +31,5 @@ __all__ = [
     "open_returning",
     "open_talker",
     "scripted_omni",
+    "scripted_requests",
 ]

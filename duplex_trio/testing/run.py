@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import trio
 
 from duplex_trio.engine import SessionLimits, StageFactory
+from duplex_trio.entrypoints.async_omni import AsyncOmni
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script
@@ -47,23 +48,53 @@ async def scripted_omni(
         stage_factory: what carries each runtime instead of such a stage.
     """
 
-    def stage(worker: StageWorker) -> InlineStage:
-        takes_s = step_s if isinstance(step_s, float) else step_s.get(worker.name, STEP_S)
-        return InlineStage(worker, step_s=takes_s)
-
     omni = DuplexOmni(
         pipeline or ScriptedPipeline(script=script),
         max_sessions=max_sessions,
         limits=limits,
         warm_up=False,
-        stage_factory=stage_factory or stage,
+        stage_factory=stage_factory or inline_stages(step_s),
     )
-    async with trio.open_nursery() as nursery:
-        await nursery.start(omni.run)
-        try:
-            yield omni
-        finally:
-            nursery.cancel_scope.cancel()
+    async with omni.running():
+        yield omni
+
+
+@asynccontextmanager
+async def scripted_requests(
+    script: Script | None = None,
+    *,
+    pipeline: Pipeline | None = None,
+    max_requests: int = 8,
+    step_s: float | Mapping[str, float] = STEP_S,
+    stage_factory: StageFactory | None = None,
+) -> AsyncIterator[AsyncOmni]:
+    """The same for requests alone.
+
+    Args:
+        script: what is heard and said.
+        pipeline: another model instead.
+        max_requests: requests at once.
+        step_s: how long each step of a stage takes, in seconds of Trio's clock; of all, or by stage name.
+        stage_factory: what carries each runtime instead of such a stage.
+    """
+    omni = AsyncOmni(
+        pipeline or ScriptedPipeline(script=script),
+        max_requests=max_requests,
+        warm_up=False,
+        stage_factory=stage_factory or inline_stages(step_s),
+    )
+    async with omni.running():
+        yield omni
+
+
+def inline_stages(step_s: float | Mapping[str, float]) -> StageFactory:
+    """Stages without threads, each step of which takes so long; of all, or by stage name."""
+
+    def stage(worker: StageWorker) -> InlineStage:
+        takes_s = step_s if isinstance(step_s, float) else step_s.get(worker.name, STEP_S)
+        return InlineStage(worker, step_s=takes_s)
+
+    return stage
 
 
 @asynccontextmanager

@@ -30,7 +30,7 @@ from duplex_trio.stages.units import ChatMessage, Pcm
 
 log = structlog.get_logger("duplex_trio.engine")
 
-OUTPUTS_MAX = 8
+OUTPUTS_MAX = 4
 """Outputs that wait for a slow reader before the model waits too."""
 RESAMPLE_HERE_SAMPLES_MAX = 160_000
 """A longer sound, which takes more than a few ms, is resampled in a thread."""

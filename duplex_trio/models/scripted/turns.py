@@ -52,6 +52,8 @@ class TurnsProcessor(TurnProcessor):
     output_sample_rate_hz = TTS_RATE_HZ
     default_voice = "tone"
     voices = ("tone",)
+    supports_image_input = True
+    supports_tools = True
 
     def plan_turn(self, turn: TurnInput) -> TurnPlan:
         """To the mind, and from there to the voice if the answer is to be heard."""
