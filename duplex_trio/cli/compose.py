@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from duplex_trio.cli.deployments import open_deployment
 from duplex_trio.cli.errors import CommandError
 from duplex_trio.deploy import DeployConfig, with_models
-from duplex_trio.entrypoints.duplex_omni import DuplexOmni
-from duplex_trio.pipelines.deployment import session_mode
-from duplex_trio.pipelines.pipeline import Pipeline
-from duplex_trio.pipelines.registry import load_pipeline
+from duplex_trio.entrypoints.start_up import StartPlan, build_omni, plan_start
+
+if TYPE_CHECKING:
+    from duplex_trio.entrypoints.async_omni import AsyncOmni
 
 DEFAULT_DEPLOY = "cascade_cpu"
 
@@ -39,8 +39,6 @@ def read_deploy(
     document, pipeline = open_deployment(name_or_path)
     deploy = document.config
     stages = {stage.name: stage for stage in pipeline.config.stages}
-    if (mode := session_mode(pipeline.config, deploy)) != "duplex":
-        raise CommandError(f"{name_or_path}: session_mode is {mode}; only duplex can be served")
     asked = {role: reference for role, reference in models.items() if reference is not None}
     for role in asked:
         if role not in stages:
@@ -55,28 +53,35 @@ def read_deploy(
     return attrs.evolve(deploy, duplex_session=attrs.evolve(deploy.duplex_session, **given))
 
 
-def find_models(deploy: DeployConfig) -> Pipeline:
-    """Find the models of a deployment. Blocking.
+def plan_serving(deploy: DeployConfig, *, servers: int = 1) -> StartPlan:
+    """Check all that can be checked before any model is looked for.
+
+    Args:
+        deploy: what to serve.
+        servers: server processes behind the address.
 
     Raises:
-        CommandError: a pipeline cannot do with what the deployment says of a stage.
-        ModelReferenceError: a model is not there, and what to do about it.
+        CommandError: it cannot be served.
     """
     try:
-        return load_pipeline(deploy)
-    except ValueError as error:
+        return plan_start(deploy, servers=servers)
+    except (ValueError, LookupError) as error:
         raise CommandError(f"the deployment cannot be served: {error}") from error
 
 
-def make_omni(pipeline: Pipeline, deploy: DeployConfig, *, instructions: str | None = None) -> DuplexOmni:
-    """Make the engine of a deployment, not running yet."""
-    session = deploy.duplex_session
-    return DuplexOmni(
-        pipeline,
-        max_sessions=session.max_sessions,
-        max_chats=session.max_chats,
-        limits=session,
-        instructions=instructions,
-        stage_commands_max=session.stage_commands_max,
-        warm_up=session.warmup_frames >= 0,
-    )
+def make_omni(plan: StartPlan, *, instructions: str | None = None) -> AsyncOmni:
+    """Find the models of a deployment and make its engine, not running yet. Blocking.
+
+    Args:
+        plan: what to serve.
+        instructions: instructions of sessions that bring none.
+
+    Raises:
+        CommandError: the pipeline cannot do with what the deployment says.
+        ModelReferenceError: a model is not there, and what to do about it.
+    """
+    options = {} if instructions is None else {"instructions": instructions}
+    try:
+        return build_omni(plan, **options)
+    except ValueError as error:
+        raise CommandError(f"the deployment cannot be served: {error}") from error

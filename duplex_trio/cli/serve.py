@@ -15,14 +15,13 @@ import trio
 from rich.console import Console
 from rich.markup import escape
 
-from duplex_trio.cli.compose import DEFAULT_DEPLOY, find_models, make_omni, read_deploy
+from duplex_trio.cli.compose import DEFAULT_DEPLOY, make_omni, plan_serving, read_deploy
 from duplex_trio.cli.errors import CommandError
 from duplex_trio.cli.log import LEVELS, configure_logging
 from duplex_trio.deploy import DeployConfig
-from duplex_trio.entrypoints.duplex_omni import WarmUpError
-from duplex_trio.pipelines.declared import DeclaredPathError
-from duplex_trio.pipelines.topology import TopologyError
-from duplex_trio.plugin.checks import PluginError
+from duplex_trio.entrypoints.omni_base import WarmUpError
+from duplex_trio.entrypoints.start_up import StartPlan
+from duplex_trio.models.errors import ModelReferenceError
 from duplex_trio.serving.address import AddressUnavailableError, ServerAddress
 from duplex_trio.serving.auth import is_loopback
 from duplex_trio.serving.guards import GuardsUnavailableError
@@ -36,12 +35,11 @@ log = structlog.get_logger("duplex_trio.serve")
 API_KEY_VARIABLE = "DUPLEX_TRIO_API_KEY"
 _EXPLAINED = (
     AddressUnavailableError,
-    DeclaredPathError,
+    CommandError,
     GuardsUnavailableError,
-    PluginError,
+    ModelReferenceError,
     StageLoadError,
     TlsUnavailableError,
-    TopologyError,
     WarmUpError,
 )
 
@@ -82,11 +80,18 @@ def add_parser(subparsers: Any) -> None:
         help="let browser pages from scheme://host[:port] in, or * for all; may be repeated",
     )
     parser.add_argument(
+        "--servers",
+        metavar="N",
+        type=_number(int, 1),
+        default=1,
+        help="server processes behind the address that clients use; sessions need it to be one (default: %(default)s)",
+    )
+    parser.add_argument(
         "--drain-timeout",
         metavar="SECONDS",
         type=_number(float, 0),
         default=10.0,
-        help="how long sessions get to end after a signal (default: %(default)s)",
+        help="how long sessions and chats get to end after a signal (default: %(default)s)",
     )
     parser.add_argument(
         "--ws",
@@ -130,6 +135,8 @@ def run(args: argparse.Namespace) -> int:
     configure_logging(args.log_level, as_json=args.log_json)
     models = {"llm": args.llm, "asr": args.asr, "tts": args.tts}
     deploy = read_deploy(args.deploy, models=models, max_sessions=args.max_sessions, max_chats=args.max_chats)
+    plan = plan_serving(deploy, servers=args.servers)
+    _refuse_options_of_sessions(args, plan)
     if (args.certfile is None) != (args.keyfile is None):
         raise CommandError("--certfile and --keyfile come together")
     options = serve_options(args, deploy)
@@ -139,18 +146,31 @@ def run(args: argparse.Namespace) -> int:
             host=options.host,
             advice="anyone who reaches it may use it; set --api-key",
         )
-    pipeline = find_models(deploy)
-    factory = partial(make_omni, pipeline, deploy, instructions=args.instructions)
+    factory = partial(make_omni, plan, instructions=args.instructions)
     try:
-        trio.run(partial(run_server, factory, options, task_status=_Announcement(Console())))
+        announcement = _Announcement(Console(), sessions=plan.session_mode == "duplex")
+        trio.run(partial(run_server, factory, options, task_status=announcement))
     except _EXPLAINED as error:
         raise CommandError(_explain(error)) from error
     except BaseExceptionGroup as group:
         known, other = group.split(_EXPLAINED)
         if other is not None or known is None:
             raise
-        raise CommandError("; ".join(_explain(error) for error in _leaves(known))) from group
+        leaves = _leaves(known)
+        if isinstance(leaves[0], CommandError | ModelReferenceError):
+            raise leaves[0] from None
+        raise CommandError("; ".join(_explain(error) for error in leaves)) from group
     return 0
+
+
+def _refuse_options_of_sessions(args: argparse.Namespace, plan: StartPlan) -> None:
+    if plan.session_mode == "duplex":
+        return
+    for option, value in (("--max-sessions", args.max_sessions), ("--instructions", args.instructions)):
+        if value is not None:
+            raise CommandError(
+                f"{option} is about sessions, and this deployment has none (session_mode: turn)"
+            )
 
 
 def serve_options(args: argparse.Namespace, deploy: DeployConfig) -> ServeOptions:
@@ -176,13 +196,15 @@ def serve_options(args: argparse.Namespace, deploy: DeployConfig) -> ServeOption
 class _Announcement:
     """Tells the person at the terminal where the server is, once it is there."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, *, sessions: bool) -> None:
         self._console = console
+        self._sessions = sessions
 
     def started(self, value: ServerAddress | None = None) -> None:
         """Print the addresses."""
         assert value is not None
-        for name, url in (("WebSocket", value.ws_url), ("HTTP", value.http_url)):
+        websocket = [("WebSocket", value.ws_url)] if self._sessions else []
+        for name, url in (*websocket, ("HTTP", value.http_url)):
             self._console.print(f"{name:<10} [bold]{escape(url)}[/bold]", soft_wrap=True)
         self._console.print("Ready. Stop with Ctrl-C.")
         self._console.file.flush()

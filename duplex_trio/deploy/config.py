@@ -55,8 +55,8 @@ class DuplexSessionDeploy(SessionLimits):
 
     Attributes:
         max_sessions: sessions open at the same time.
-        max_chats: chat completions answered at the same time, beside the sessions: few, for each slows the
-            model down for those who talk.
+        max_chats: chat completions answered at the same time. None means 4 beside sessions, few, for each slows
+            the model down for those who talk; and 64 where there are no sessions.
         stage_commands_max: opened requests and units that may wait for one stage, from all sessions; more
             wait at their sessions. None means two for each session and chat.
         server_vad_model_path: reference of the voice-activity model; None turns server VAD off.
@@ -67,7 +67,7 @@ class DuplexSessionDeploy(SessionLimits):
     """
 
     max_sessions: int = field(default=1, validator=positive)
-    max_chats: int = field(default=4, validator=positive)
+    max_chats: int | None = field(default=None, validator=positive)
     stage_commands_max: int | None = field(default=None, validator=positive)
     server_vad_model_path: str | None = field(default=None, validator=not_empty)
     warmup_frames: int = 0

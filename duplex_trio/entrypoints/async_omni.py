@@ -197,7 +197,9 @@ class AsyncOmni(AsyncOmniBase):
 
     @classmethod
     def _options_of(cls, deploy: DeployConfig) -> dict[str, Any]:
-        return {"stage_commands_max": deploy.duplex_session.stage_commands_max}
+        bounds = deploy.duplex_session
+        requests = {} if bounds.max_chats is None else {"max_requests": bounds.max_chats}
+        return {**requests, "stage_commands_max": bounds.stage_commands_max}
 
 
 def _tone() -> np.ndarray[Any, np.dtype[np.float32]]:

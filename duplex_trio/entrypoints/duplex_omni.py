@@ -216,9 +216,10 @@ class DuplexOmni(AsyncOmni):
     @classmethod
     def _options_of(cls, deploy: DeployConfig) -> dict[str, Any]:
         session = deploy.duplex_session
+        chats = {} if session.max_chats is None else {"max_chats": session.max_chats}
         return {
+            **chats,
             "max_sessions": session.max_sessions,
-            "max_chats": session.max_chats,
             "limits": session,
             "stage_commands_max": session.stage_commands_max,
             "warm_up": session.warmup_frames >= 0,

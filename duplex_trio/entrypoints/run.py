@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import trio
 
 from duplex_trio.engine.omni_engine_base import OmniEngineBase
+from duplex_trio.entrypoints.steps import begin_step
 
 if TYPE_CHECKING:
     from duplex_trio.entrypoints.omni_base import AsyncOmniBase
@@ -24,8 +25,11 @@ async def run_warm(
 ) -> None:
     """Carry the engine; started once a warm-up turn was answered, if there is one."""
     async with trio.open_nursery() as nursery:
+        begin_step("stages")
         await nursery.start(engine.run)
+        begin_step("sampling")
         if warm_up is not None:
+            begin_step("warm_up")
             await warm_up()
         task_status.started()
 

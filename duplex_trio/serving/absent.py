@@ -1,7 +1,7 @@
-"""The answer to a WebSocket that this deployment does not have: an error event, and the close frame (decision D13).
+"""The answer to a WebSocket that leads to no session: an error event and the close frame (decision D13).
 
-Loaded when the first of them is asked for: the error is written by the codec of sessions, which a server of
-requests needs for nothing else.
+A server of requests loads this when the first of them is asked for: the error is written by the codec of sessions,
+which it needs for nothing else.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from uuid import uuid4
 
+import structlog
 import trio
 
 from duplex_trio.protocol.dialects import Dialect, render
@@ -16,12 +17,18 @@ from duplex_trio.protocol.duplex import ErrorEvent, RealtimeError
 from duplex_trio.serving import envelope
 from duplex_trio.serving.channel import WebSocketChannel
 
+log = structlog.get_logger("duplex_trio.serving")
 
-async def refuse_absent(channel: WebSocketChannel, code: str, message: str) -> None:
-    """Tell a client whose WebSocket has been accepted, and close."""
-    error = RealtimeError(code, message)
-    text = render(ErrorEvent.from_error(error, event_id=f"event_{uuid4().hex}"), Dialect.DUPLEX)
+POLICY_VIOLATION = 1008
+
+
+async def refuse_socket(channel: WebSocketChannel, code: str, message: str) -> None:
+    """Tell a client whose WebSocket has been accepted why it leads nowhere, and close."""
+    request = channel.request
+    log.info("client.refused", client=request.client, path=request.path, code=code, message=message)
+    error = ErrorEvent.from_error(RealtimeError(code, message), event_id=f"event_{uuid4().hex}")
+    text = render(error, Dialect.DUPLEX)
     assert text is not None
     with suppress(trio.BrokenResourceError):  # it has left
         await channel.send(text)
-    await channel.close(1008, envelope.close_reason(code))
+    await channel.close(POLICY_VIOLATION, envelope.close_reason(code))

@@ -72,14 +72,6 @@ class DuplexService(Service):
             "capabilities": able.render(),
         }
 
-    def render_metrics(self) -> bytes:
-        """Figures of sessions, chats and stages."""
-        return self._sessions.render_metrics()
-
-    async def drain(self, timeout_s: float) -> None:
-        """Drain sessions and chats."""
-        await self._sessions.drain(timeout_s)
-
     def occupancy(self) -> Mapping[str, Any]:
         """Sessions and chats that hold a slot."""
         now = self._sessions.statistics()

@@ -12,16 +12,14 @@ from attrs import frozen
 
 from duplex_trio.engine import DuplexSessionHandle
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni
-from duplex_trio.protocol.dialects import Dialect
-from duplex_trio.protocol.duplex import RealtimeError
 from duplex_trio.serving import envelope
-from duplex_trio.serving.attachments import DuplexSessionAttachmentRegistry, new_grant
+from duplex_trio.serving.absent import refuse_socket
+from duplex_trio.serving.attachments import DuplexSessionAttachmentRegistry
 from duplex_trio.serving.channel import WebSocketChannel
 from duplex_trio.serving.deployment import Deployment
 from duplex_trio.serving.envelope import Unavailable
 from duplex_trio.serving.realtime import RealtimeConnection
 from duplex_trio.serving.session_log import SessionLog
-from duplex_trio.serving.socket_attachment import SocketAttachment
 
 ConnectionRunner = Callable[[RealtimeConnection, DuplexSessionHandle], Awaitable[None]]
 
@@ -53,9 +51,7 @@ class RealtimeEndpoint:
         asked = envelope.read_handshake(request.path, request.query, request.headers, request.subprotocols)
         await channel.accept(asked.subprotocol)
         if isinstance(asked, Unavailable):
-            log.refused("unsupported", asked.message)
-            attachment = SocketAttachment(channel, Dialect.DUPLEX, new_grant(1), log)
-            await attachment.refuse(RealtimeError("unsupported", asked.message))
+            await refuse_socket(channel, "unsupported", asked.message)
             return
         log.bind(dialect=str(asked.dialect))
         connection = RealtimeConnection(

@@ -90,7 +90,7 @@ def _capabilities(deployment: Deployment, service: Service) -> Response:
 
 def _metrics(deployment: Deployment, service: Service) -> Response:
     content_type = (b"content-type", CONTENT_TYPE_PLAIN_0_0_4.encode())
-    return Response(200, service.render_metrics(), (content_type,))
+    return Response(200, service.omni.render_metrics(), (content_type,))
 
 
 _GET: Mapping[str, Callable[[Deployment, Service], Response]] = {

@@ -41,7 +41,7 @@ from duplex_trio.serving.native.channel import ChannelLimits, NativeChannel
 from duplex_trio.serving.native.pipes import Pipe
 from duplex_trio.serving.options import ServeOptions
 from duplex_trio.serving.port import open_door, prepare_port
-from duplex_trio.serving.service import Runners, Service, make_service
+from duplex_trio.serving.service import Runners, make_service
 
 if TYPE_CHECKING:
     import socket
@@ -128,11 +128,9 @@ def _loading_app(options: ServeOptions) -> RealtimeApp:
     )
 
 
-def _open(app: RealtimeApp, omni: AsyncOmni, options: ServeOptions) -> Service:
+def _open(app: RealtimeApp, omni: AsyncOmni, options: ServeOptions) -> None:
     runners = Runners(connection=run_connection, while_connected=run_while_connected)
-    service = make_service(omni, app.deployment, options, runners)
-    app.deployment.open(service)
-    return service
+    app.deployment.open(make_service(omni, app.deployment, options, runners))
 
 
 async def run_server(
@@ -197,15 +195,15 @@ async def _serve_http(
         await engine_nursery.start(omni.run, name="engine")
         if options.tune_process:
             tune_process()
-        service = _open(app, omni, options)
+        _open(app, omni, options)
         stopping.ready = True
         task_status.started(address)
         await stopping.asked.wait()
         app.deployment.begin_drain()
         log.info("server.draining", timeout_s=options.drain_timeout_s)
         with stopping.patience:
-            await service.drain(options.drain_timeout_s)
-        await service.drain(0.0)
+            await omni.drain(options.drain_timeout_s)
+        await omni.drain(0.0)
         drained.set()
         if door is not None:
             door.stop_waiting()

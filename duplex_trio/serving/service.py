@@ -48,14 +48,6 @@ class Service(ABC):
         """What sessions can do, as `/v1/realtime/capabilities` tells it; None where there are none."""
 
     @abstractmethod
-    def render_metrics(self) -> bytes:
-        """All figures in Prometheus' text format."""
-
-    @abstractmethod
-    async def drain(self, timeout_s: float) -> None:
-        """Take nothing new, give what lives `timeout_s`, then end it with a reason and wait for its end."""
-
-    @abstractmethod
     def occupancy(self) -> Mapping[str, Any]:
         """What is going on, and how much at most, as `/health` tells it."""
 

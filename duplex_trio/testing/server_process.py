@@ -113,6 +113,6 @@ def _port(lines: Queue[str | None], printed: list[str], timeout_s: float) -> int
         except Empty:
             line = None
         assert line is not None, "the server did not start:\n" + "".join(printed)
-        found = re.search(r"ws://127\.0\.0\.1:(\d+)/", line)
+        found = re.search(r"HTTP +http://127\.0\.0\.1:(\d+)", line)
         if found is not None:
             return int(found[1])

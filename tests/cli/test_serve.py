@@ -11,10 +11,11 @@ import pytest
 import structlog
 
 from duplex_trio.cli import serve
-from duplex_trio.cli.compose import find_models, make_omni, read_deploy
+from duplex_trio.cli.compose import make_omni, plan_serving, read_deploy
 from duplex_trio.cli.errors import CommandError
 from duplex_trio.cli.log import configure_logging
 from duplex_trio.deploy import load_deploy
+from duplex_trio.entrypoints.duplex_omni import DuplexOmni
 
 
 def parse(*arguments: str) -> argparse.Namespace:
@@ -115,7 +116,6 @@ def test_models_and_sessions_win_over_the_deployment() -> None:
             "pipeline: nonsense\nsession_mode: duplex\n",
             "there is no pipeline 'nonsense'; there are cascade, scripted",
         ),
-        ("pipeline: scripted\nsession_mode: turn\n", "session_mode .*turn"),
         ("pipeline: scripted\nsession_mode: duplex\nnonsense: 1\n", "unknown key 'nonsense' at top level"),
     ],
 )
@@ -150,7 +150,8 @@ def test_the_limits_of_the_deployment_reach_the_engine(tmp_path: Path) -> None:
         "  max_pending_input_bytes_per_session: 1000\n  max_pending_turns_per_session: 2\n"
     )
     deploy = read_deploy(str(path), models={})
-    omni = make_omni(find_models(deploy), deploy, instructions="be kind")
+    omni = make_omni(plan_serving(deploy), instructions="be kind")
+    assert isinstance(omni, DuplexOmni)
     assert omni.statistics().max_sessions == 5
     limits = omni.duplex_engine.manager._limits
     assert (limits.idle_ttl_s, limits.disconnect_grace_s) == (None, 7.0)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from duplex_trio.cli.compose import find_models, read_deploy
+from duplex_trio.cli.compose import make_omni, plan_serving, read_deploy
 from duplex_trio.cli.errors import CommandError
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script, tool_call
@@ -182,7 +182,7 @@ stages:
 def served(tmp_path: Path, text: str) -> Script:
     path = tmp_path / "deploy.yaml"
     path.write_text(text)
-    pipeline = find_models(read_deploy(str(path), models={}))
+    pipeline = make_omni(plan_serving(read_deploy(str(path), models={}))).pipeline
     assert isinstance(pipeline, ScriptedPipeline)
     return pipeline.script
 

@@ -22,7 +22,7 @@ from types import ModuleType
 
 import trio
 
-from duplex_trio.cli.compose import DEFAULT_DEPLOY, find_models, make_omni, read_deploy
+from duplex_trio.cli.compose import DEFAULT_DEPLOY, make_omni, plan_serving, read_deploy
 from duplex_trio.cli.talk.conversation import (
     Conversation,
     Microphone,
@@ -66,12 +66,11 @@ async def _start_server(nursery: trio.Nursery, options: TalkOptions, view: View)
     from duplex_trio.serving.run import run_server
 
     view.waiting("Looking for the models")
-    deploy = read_deploy(DEFAULT_DEPLOY, models=options.models)
-    pipeline = await trio.to_thread.run_sync(find_models, deploy)
+    plan = plan_serving(read_deploy(DEFAULT_DEPLOY, models=options.models))
+    omni = await trio.to_thread.run_sync(make_omni, plan)
     view.waiting("Loading the models")
-    factory = partial(make_omni, pipeline, deploy)
     address = await nursery.start(
-        partial(run_server, factory, ServeOptions(port=0, tune_process=True)), name="server"
+        partial(run_server, lambda: omni, ServeOptions(port=0, tune_process=True)), name="server"
     )
     return str(address.ws_url)
 
