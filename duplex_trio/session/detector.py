@@ -75,7 +75,7 @@ class SpeechDetector(VoiceListener):
         self._given_s = 0.0
         self._found: deque[EndpointEvent] = deque()
         self._ending: SpeechEndedWork | None = None
-        self._lost = False
+        self._lost = self._told_lost = False
         self._speech_start = 0
         self._prepares_anew = False
         self._partials = PartialTranscripts(core)
@@ -114,6 +114,8 @@ class SpeechDetector(VoiceListener):
         if detection is None:
             self._stop_listening()
             return
+        if self._lost:
+            self._tell_lost("voice activity detection is not available; commit by hand")
         if not was_on and timeline.end - self.scored > CATCH_UP_S * timeline.sample_rate_hz:
             self.restart()
         self._adopt(detection)
@@ -200,16 +202,37 @@ class SpeechDetector(VoiceListener):
             self._act()
         self._ask()
 
+    def give_back(self) -> None:
+        """Hear again what was handed out; see `VoiceListener`."""
+        self._sound.rewind(self._endpointer.position_sample)
+
+    def suspended(self) -> None:
+        """Go on without detection for now; see `VoiceListener`."""
+        self._lose("voice activity detection is down; commit by hand until it is back")
+
+    def resumed(self) -> None:
+        """Detect again, if the session wants it; see `VoiceListener`."""
+        self._lost = self._told_lost = False
+        detection = self._core.state.config.turn_detection
+        if detection is not None:
+            self.configure(detection)
+
     def unavailable(self) -> None:
         """Go on without detection; see `VoiceListener`."""
-        self._line, self._lost = None, True
-        self._core.disarm_idle()
-        self._stop_listening()
-        self._core.refuse(
-            RealtimeError(
-                "server_vad_unavailable", "voice activity detection is not available; commit by hand"
-            )
-        )
+        self._line = None
+        self._lose("voice activity detection is not available; commit by hand")
+
+    def _lose(self, message: str) -> None:
+        self._lost, was_on = True, self._core.detects
+        if was_on:
+            self._core.disarm_idle()
+            self._stop_listening()
+            self._tell_lost(message)
+
+    def _tell_lost(self, message: str) -> None:
+        if not self._told_lost:
+            self._told_lost = True
+            self._core.refuse(RealtimeError("server_vad_unavailable", message))
 
     def crashed(self, error: Exception) -> None:
         """Let the session's task fail; see `VoiceListener`."""

@@ -80,6 +80,18 @@ class VoiceListener(ABC):
         """Take the speech probability of each frame that was handed out last."""
 
     @abstractmethod
+    def give_back(self) -> None:
+        """What was handed out last is not scored: hand it out again."""
+
+    @abstractmethod
+    def suspended(self) -> None:
+        """Nothing is scored until `resumed`; the line stays open."""
+
+    @abstractmethod
+    def resumed(self) -> None:
+        """Sound is scored again."""
+
+    @abstractmethod
     def unavailable(self) -> None:
         """Nothing will be scored any more; the line is closed."""
 

@@ -20,11 +20,13 @@ from duplex_trio.engine.voice_activity import (
 )
 from duplex_trio.session.port import VoiceLine, VoiceListener
 from duplex_trio.stages.inline import InlineStage
+from duplex_trio.stages.pool import RestartPolicy, StagePool
 from duplex_trio.stages.port import StageRequest
 from duplex_trio.stages.run import ThreadStage
 from duplex_trio.stages.units import Pcm, VadBatch, VadScores
 from duplex_trio.stages.vad import Frames, Scores, VadWorker
-from duplex_trio.stages.worker import StageWorker
+from duplex_trio.stages.worker import StageWorker, WorkerContext
+from duplex_trio.testing.run import carried
 from duplex_trio.testing.stage_script import GUARD_S
 
 STEP_S = 0.02
@@ -74,6 +76,8 @@ class Speaker(VoiceListener):
     told: list[float] = field(factory=list)
     times_s: list[float] = field(factory=list)
     lost: int = 0
+    away: list[str] = field(factory=list)
+    handed: list[float] = field(factory=list)
     errors: list[Exception] = field(factory=list)
     on_judge: Callable[[], None] = lambda: None
     line: VoiceLine | None = None
@@ -90,6 +94,7 @@ class Speaker(VoiceListener):
 
     def next_frames(self, frames_max: int) -> Pcm:
         taken, self.waiting = self.waiting[:frames_max], self.waiting[frames_max:]
+        self.handed = taken
         return np.repeat(np.array(taken, np.float32), 512)
 
     def judge(self, probabilities: Sequence[float]) -> None:
@@ -100,6 +105,15 @@ class Speaker(VoiceListener):
         if self.waiting:
             assert self.line is not None
             self.line.ready()
+
+    def give_back(self) -> None:
+        self.waiting = self.handed + self.waiting
+
+    def suspended(self) -> None:
+        self.away.append("suspended")
+
+    def resumed(self) -> None:
+        self.away.append("resumed")
 
     def unavailable(self) -> None:
         self.lost += 1
@@ -339,23 +353,142 @@ async def test_a_stage_that_is_stuck_loses_its_sessions_after_the_timeout(autoju
         assert stage.statistics().live_requests == 0
 
 
-async def test_a_stage_that_does_not_run_lets_nobody_in() -> None:
-    stopped = VoiceActivity(InlineStage(Watched()), job_timeout_s=TIMEOUT_S)
-    assert stopped.open(Speaker(stopped)) is None
+async def test_without_a_stage_nobody_is_let_in() -> None:
     none = VoiceActivity(None, job_timeout_s=TIMEOUT_S)
     assert none.open(Speaker(none)) is None
 
 
+# ------------------------------------------------------------------ a stage that dies and comes back
+
+
+class Mortal(Watched):
+    """Breaks, as a whole, at the next job that it is given."""
+
+    doomed = False
+
+    def submit(self, request_id: str, unit: Any, final: bool, context: WorkerContext) -> None:
+        if type(self).doomed:
+            type(self).doomed = False
+            raise RuntimeError("out of memory")
+        super().submit(request_id, unit, final, context)
+
+
+@asynccontextmanager
+async def mortal(**policy: float) -> AsyncIterator[tuple[VoiceActivity, StagePool, list[Mortal]]]:
+    workers: list[Mortal] = []
+
+    def make(_index: int) -> InlineStage:
+        workers.append(Mortal())
+        return InlineStage(workers[-1], step_s=STEP_S)
+
+    pool = StagePool("vad", make, policy=RestartPolicy(jitter=0.0, **policy))
+    hub = VoiceActivity(pool, job_timeout_s=TIMEOUT_S)
+    async with carried(pool), trio.open_nursery() as nursery:
+        nursery.start_soon(hub.pace)
+        nursery.start_soon(hub.watch)
+        yield hub, pool, workers
+        nursery.cancel_scope.cancel()
+
+
+async def test_sessions_wait_for_a_stage_that_dies(autojump_clock: MockClock) -> None:
+    """What was being scored and what came meanwhile is scored when it is back; nobody is told a thing."""
+    async with mortal() as (hub, pool, workers):
+        speakers = [Speaker(hub).enter() for _ in range(3)]
+        speakers[0].say(0.1)
+        await trio.sleep(1)
+        Mortal.doomed = True
+        for speaker in speakers[:2]:
+            speaker.say(0.2, 0.3)
+        await trio.sleep(0.1)
+        speakers[0].say(0.4)
+        late = Speaker(hub).enter()
+        late.say(0.5)
+        assert not pool.alive
+        await trio.sleep(1)
+        speakers[2].say(0.6)
+        await trio.sleep(1)
+        assert [speaker.told for speaker in (*speakers, late)] == [
+            pytest.approx([0.1, 0.2, 0.3, 0.4]),
+            pytest.approx([0.2, 0.3]),
+            pytest.approx([0.6]),
+            pytest.approx([0.5]),
+        ]
+        assert [(speaker.lost, speaker.away) for speaker in (*speakers, late)] == [(0, [])] * 4
+        assert len(workers) == 2
+        for speaker in (*speakers, late):
+            assert speaker.line is not None
+            speaker.line.close()
+        assert pool.statistics().live_requests == 0
+
+
+async def test_sessions_are_told_when_it_stays_away_and_when_it_is_back(autojump_clock: MockClock) -> None:
+    """Also one that comes while it is away, and once each."""
+    async with mortal(first_s=TIMEOUT_S + 3) as (hub, pool, _):
+        speaker, quiet = Speaker(hub).enter(), Speaker(hub).enter()
+        Mortal.doomed = True
+        speaker.say(0.1)
+        await trio.sleep(TIMEOUT_S - 0.1)
+        assert speaker.away == []
+        await trio.sleep(0.3)
+        late = Speaker(hub).enter()
+        gone = Speaker(hub).enter()
+        assert gone.line is not None
+        gone.line.close()
+        speaker.say(0.2)
+        await trio.sleep(2)
+        assert [each.away for each in (speaker, quiet, late, gone)] == [["suspended"]] * 4
+        await trio.sleep(2)
+        assert [each.away for each in (speaker, quiet, late)] == [["suspended", "resumed"]] * 3
+        assert gone.away == ["suspended"]
+        late.say(0.3)
+        await trio.sleep(1)
+        assert speaker.told == pytest.approx([0.1, 0.2])
+        assert late.told == pytest.approx([0.3])
+        assert (speaker.lost, pool.statistics().live_requests) == (0, 1)
+
+
+async def test_a_stage_that_dies_at_each_job_does_not_count_as_back(autojump_clock: MockClock) -> None:
+    """Its sessions are not left to wait for ever."""
+
+    class Cursed(Watched):
+        def submit(self, request_id: str, unit: Any, final: bool, context: WorkerContext) -> None:
+            raise RuntimeError("out of memory")
+
+    pool = StagePool("vad", lambda _index: InlineStage(Cursed()))
+    hub = VoiceActivity(pool, job_timeout_s=TIMEOUT_S)
+    async with carried(pool), trio.open_nursery() as nursery:
+        nursery.start_soon(hub.watch)
+        speaker = Speaker(hub).enter()
+        speaker.say(0.1)
+        await trio.sleep(12)
+        assert speaker.away[0] == "suspended"
+        assert speaker.told == []
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_session_that_breaks_at_the_news_breaks_alone(autojump_clock: MockClock) -> None:
+    def fail() -> None:
+        raise RuntimeError("broken")
+
+    async with mortal() as (hub, _, _workers):
+        broken, sound = Speaker(hub).enter(), Speaker(hub).enter()
+        broken.give_back = fail  # type: ignore[method-assign]
+        Mortal.doomed = True
+        broken.say(0.1)
+        sound.say(0.2)
+        await trio.sleep(2)
+        assert [str(error) for error in broken.errors] == ["broken"]
+        assert sound.told == pytest.approx([0.2])
+
+
 async def test_a_stage_that_stops_between_jobs_is_noticed_at_the_next(autojump_clock: MockClock) -> None:
-    stage = InlineStage(Watched(), step_s=STEP_S)
-    hub = VoiceActivity(stage, job_timeout_s=TIMEOUT_S)
-    async with trio.open_nursery() as nursery:
-        await nursery.start(stage.run)
+    async with running(Watched()) as (hub, stage):
         speaker = Speaker(hub).enter()
         stage.alive = False
         speaker.say(0.5)
-        assert speaker.lost == 1
-        nursery.cancel_scope.cancel()
+        assert speaker.waiting == [0.5], "given back"
+        await trio.sleep(TIMEOUT_S + 1)
+        assert speaker.away == ["suspended"]
 
 
 async def test_a_thread_carries_it_as_well() -> None:

@@ -64,12 +64,23 @@ class DetectorSound:
         Args:
             heard: how much was heard so far; what comes next follows it.
         """
-        self._fed = self._anchor_line = self._timeline.end
+        self._hear_from(self._timeline.end, heard)
+
+    def rewind(self, heard: int) -> None:
+        """Hear anew what was taken and came to nothing; the line must still hold it.
+
+        Args:
+            heard: how much was heard and judged.
+        """
+        self._hear_from(self.line_position(heard), heard)
+
+    def _hear_from(self, line: int, heard: int) -> None:
+        self._fed = self._anchor_line = line
         self._anchor_heard = heard
         self._rest = _NOTHING
         self._resampler.reset()
 
     def line_position(self, heard: int) -> int:
-        """Where on the line a place since the last `skip_to_end` is."""
+        """Where on the line a place since the last `skip_to_end` or `rewind` is."""
         since = (heard - self._anchor_heard) * self._timeline.sample_rate_hz
         return self._anchor_line + since // VAD_RATE_HZ

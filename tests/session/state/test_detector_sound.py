@@ -62,6 +62,27 @@ def test_at_another_rate_it_hears_the_whole_resampled(rate_hz: int, chunk_ms: in
     assert np.abs(got - expected[: len(got)]).max() < 1e-4
 
 
+@pytest.mark.parametrize("rate_hz", [8_000, 16_000, 24_000, 44_100])
+@given(st.lists(st.tuples(st.integers(1, 9), st.booleans()), max_size=20))
+def test_what_came_to_nothing_is_heard_anew(rate_hz: int, steps: list[tuple[int, bool]]) -> None:
+    """As often as it happens, positions stay true and nothing is left out."""
+    timeline, sound = line_at(rate_hz)
+    timeline.append(sweep(rate_hz * 6, rate_hz), 0.0)
+    judged = 0
+    for frames, lost in steps:
+        taken = sound.take(frames)
+        if lost:
+            sound.rewind(judged)
+        else:
+            judged += len(taken)
+        assert abs(sound.line_position(judged) - judged * rate_hz / 16_000) <= len(steps)
+    sound.rewind(judged)
+    rest = sum(len(sound.take(9)) for _ in range(sound.frames_waiting))
+    late = timeline.end * 16_000 // rate_hz - judged - rest
+    assert late + len(steps) >= 0
+    assert late < HELD_BACK.get(rate_hz, 400) + 2 * 512
+
+
 def test_waiting_frames_are_never_waited_for_in_vain() -> None:
     """What the resampler holds back looks like a frame that waits, until it was asked for once."""
     timeline, sound = line_at(24_000)
