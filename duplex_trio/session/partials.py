@@ -2,7 +2,7 @@
 
 One request on the recognition stage for the life of the session, one job in flight, so that a slow stage
 makes transcripts rarer and not later. They are a courtesy: whatever fails here turns them off and nothing
-else.
+else. Only a stage that died is asked again, a while later.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from duplex_trio.pipelines.requests import StageForward
 from duplex_trio.session.core import SessionCore
 from duplex_trio.session.state.agreement import LocalAgreement
 from duplex_trio.session.state.input import input_item_id, transcript_delta
+from duplex_trio.stages.errors import StageDeadError
 from duplex_trio.stages.port import OutputSink, StageFailed, StageOutput, StageStream
 from duplex_trio.stages.units import Pcm
 
@@ -43,6 +44,9 @@ class PartialTranscripts(OutputSink):
             if self._stream is None:
                 self._stream = self._core.port.open_listener(state.session_id, forward.stage_id, self)
             self._stream.submit_nowait(forward.unit)
+        except StageDeadError:
+            self._stream, self._last_position = None, position
+            return
         except trio.BrokenResourceError:
             self._off = True
             return
@@ -62,6 +66,9 @@ class PartialTranscripts(OutputSink):
         """A transcript arrived; what two in a row agree on is shown."""
         self._in_flight = False
         if isinstance(output, StageFailed):
+            self._stream = None
+            if output.code == "engine_dead":
+                return
             self._off = True
             self._core.log.warning("partial_transcripts.off", code=output.code, message=output.message)
             return

@@ -35,7 +35,7 @@ from duplex_trio.plugin.resumable import ResumableModelPlugin, UnitInput
 from duplex_trio.protocol.duplex import RealtimeError
 from duplex_trio.session.asides import Aside, take_aside
 from duplex_trio.session.control import SessionControl
-from duplex_trio.session.core import SessionCore, SessionEnd
+from duplex_trio.session.core import SessionCore
 from duplex_trio.session.epoch_request import open_epoch_request
 from duplex_trio.session.failures import input_not_taken, model_failed
 from duplex_trio.session.hooks import hook_faults
@@ -48,11 +48,9 @@ from duplex_trio.session.state.silence import SilenceBudget, SpeechClock, schedu
 from duplex_trio.session.state.unit_clock import UnitClock
 from duplex_trio.session.turn import Turn
 from duplex_trio.session.turns import TurnFlow
+from duplex_trio.session.unit_failures import UnitFailures
 from duplex_trio.session.unit_line import UnitLine, WaitingUnit
 from duplex_trio.session.unit_waits import UnitWaits
-
-CLEANUP_REASON = "request_cleanup"
-"""Why a session ends whose one request has failed: the model's memory of the conversation is gone."""
 
 StartPump = Callable[[Turn], None]
 
@@ -68,6 +66,7 @@ class UnitFlow:
         self._control = control
         self._turns = turns
         self._plugin = plugin
+        self._failures = UnitFailures(core, control)
         self._turn: Turn | None = None
         self._view: RequestView | None = None
         self._requests = 0
@@ -164,11 +163,12 @@ class UnitFlow:
             # A request that has ended meanwhile has told why; the unit goes to the next one.
             if self._turn is not None and not self._turn.discarded:
                 self._fail(input_not_taken(error, self._turn.request))
-            return False
+            return self._failures.stage_down
         if core.state.epoch != reserved.fence.epoch:
             # Taken by a request that a cancellation has ended since: the next one gets the sound.
             return False
         ledger.commit(reserved)
+        self._failures.stage_down = False
         core.state.context_locked = True
         core.touch()
         return True
@@ -337,13 +337,14 @@ class UnitFlow:
         await self._turns.say(turn, response, result)
 
     def _fail(self, error: RealtimeError) -> None:
-        core = self._core
-        core.log.warning("units.failed", code=error.code, message=error.message)
-        if core.state.active is not None:
-            self._control.fail_response(core.state.active, error)
-        else:
-            core.refuse(error)
-        self._control.end(SessionEnd(CLEANUP_REASON, code=1011, expired=True))
+        spoken, turn = self._spoken, self._turn
+        self._failures.failed(error, spoken)
+        if self._failures.stage_down and turn is not None:
+            # The next unit begins another request, when there is a stage again.
+            if spoken is not None:
+                self._core.state.next_turn()
+            self._speech.reset()
+            turn.discard()
 
     # ------------------------------------------------------------------ silence clock
 

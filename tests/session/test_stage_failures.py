@@ -236,24 +236,53 @@ class _NativePipeline(NativePipeline):
 
 
 @pytest.mark.parametrize("at_unit", [1, 4], ids=["while it listens", "while it speaks"])
-@pytest.mark.parametrize(("kind", "code"), [*(("unit", code) for code in CODES), ("death", "engine_dead")])
+@pytest.mark.parametrize("code", CODES)
 async def test_a_failed_request_ends_a_session_that_lived_in_it(
-    autojump_clock: MockClock, kind: str, code: str, at_unit: int
+    autojump_clock: MockClock, code: str, at_unit: int
 ) -> None:
     """The error, the failed response if there is one, and `session.expired` last: the model knows nothing more."""
-    pipeline = _NativePipeline(_Plan(kind, code), at_unit)
+    pipeline = _NativePipeline(_Plan("unit", code), at_unit)
     async with conversation(pipeline=pipeline, patch={"turn_detection": None}) as talker:
         await talker.speak(2.1)
         await talker.pause(4.0)
         assert await talker.heard.wait_closed() == (1011, "request_cleanup")
         (error,) = talker.heard.of(ErrorEvent)
-        assert error.error.code == CODES.get(code, code)
+        assert error.error.code == CODES[code]
         statuses = [done.response.status for done in talker.heard.of(ResponseDone)]
         assert statuses == (["failed"] if at_unit == 4 else [])
         last = talker.heard.events[-1]
         assert isinstance(last, SessionExpired)
         assert last.reason == "request_cleanup"
         await talker.handle.wait_closed()
+        assert talker.handle.counters.leaked_requests == 0
+
+
+@pytest.mark.parametrize("at_unit", [1, 4], ids=["while it listens", "while it speaks"])
+async def test_a_dead_stage_costs_such_a_session_its_answer_and_no_more(
+    autojump_clock: MockClock, at_unit: int
+) -> None:
+    """The client is told once, however many units come meanwhile; what comes later is heard by another request."""
+    pipeline = _NativePipeline(_Plan("death"), at_unit)
+    async with scripted_omni(pipeline=pipeline) as omni:
+        talker = await open_talker(omni, patch={"turn_detection": None})
+        await talker.speak(2.1)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(talker.pause, 4.0)
+            await until(lambda: not omni.healthy)
+            late = await open_talker(omni, patch={"turn_detection": None})
+            await late.speak(0.2)
+        assert omni.healthy
+        for each, failed in ((talker, at_unit == 4), (late, False)):
+            assert [event.error.code for event in each.heard.of(ErrorEvent)] == ["engine_dead"] * (
+                each is talker
+            )
+            statuses = [done.response.status for done in each.heard.of(ResponseDone)]
+            assert statuses == ["failed"] * failed
+            await each.speak(2.1)
+            await each.pause(8.0)
+            assert each.heard.of(ResponseDone)[-1].response.status == "completed"
+            assert each.heard.closed is None
+        await finish(omni, talker, late)
         assert talker.handle.counters.leaked_requests == 0
 
 
