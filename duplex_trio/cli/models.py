@@ -1,4 +1,4 @@
-"""The `duplex-trio models` command: the packaged models, and what else a model option accepts."""
+"""The `duplex-trio models` command: the packaged models, what else a model option accepts, and the pipelines."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.filesize import decimal
 from rich.markup import escape
 
+from duplex_trio.cli.pipelines import list_pipelines, print_pipelines
 from duplex_trio.models.cache import ModelCache, cache_root
 from duplex_trio.models.catalog import CATALOG, KIND_NAMES, PackagedModel
 from duplex_trio.models.errors import INSTALL_COMMAND, ModelIntegrityError
@@ -35,7 +36,12 @@ class ModelListing:
 def add_parser(subparsers: Any) -> None:
     """Add `models` to the command line."""
     parser = subparsers.add_parser(
-        "models", help="list the models and where they are", description="List the packaged models."
+        "models",
+        help="list the models and where they are",
+        description="List the packaged models, or the pipelines that deployments join models to.",
+    )
+    parser.add_argument(
+        "--pipelines", action="store_true", help="list the pipelines and the packages that they come from"
     )
     parser.add_argument("--json", action="store_true", help="print the list as JSON")
     parser.set_defaults(run=run)
@@ -43,6 +49,13 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the list; 0."""
+    if args.pipelines:
+        pipelines = list_pipelines()
+        if args.json:
+            print(json.dumps([asdict(pipeline) for pipeline in pipelines], indent=2))
+        else:
+            print_pipelines(pipelines, Console())
+        return 0
     cache = ModelCache(cache_root())
     listings = [list_model(model, cache) for model in CATALOG]
     if args.json:

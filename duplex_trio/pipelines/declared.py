@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from duplex_trio.pipelines.config import PipelineConfig
 
@@ -63,6 +63,18 @@ def load_declared(config: PipelineConfig, key: DeclaredKey) -> Callable[[Pipelin
         raise fault(f"cannot be called: its type is {type(found).__name__}")
     made: Callable[[Pipeline], Any] = found
     return made
+
+
+def path_faults(config: PipelineConfig) -> list[DeclaredPathError]:
+    """What is wrong with the paths that are declared, as far as it shows before they are called."""
+    faults = []
+    for key in get_args(DeclaredKey):
+        try:
+            if getattr(config, key) is not None:
+                load_declared(config, key)
+        except DeclaredPathError as error:
+            faults.append(error)
+    return faults
 
 
 def make_declared(pipeline: Pipeline, key: DeclaredKey, kind: type[Any]) -> Any:

@@ -12,6 +12,8 @@ from duplex_trio.cli.main import main
 from duplex_trio.cli.models import list_model
 from duplex_trio.models.cache import ModelCache
 from duplex_trio.models.catalog import CATALOG, SILERO, WHISPER_TINY_EN
+from duplex_trio.pipelines.registry import GROUP
+from duplex_trio.testing.distributions import install
 
 
 @pytest.fixture
@@ -75,3 +77,49 @@ def test_a_package_that_is_not_installed_is_missing(cache: ModelCache) -> None:
 def test_an_installed_package_of_another_version_is_missing(cache: ModelCache) -> None:
     other = evolve(WHISPER_TINY_EN, source="installed", package="attrs", version="0.1")
     assert list_model(other, cache).state == "missing"
+
+
+# ------------------------------------------------------------------ pipelines
+
+
+def test_pipelines_are_listed_with_the_packages_that_have_them(capsys: pytest.CaptureFixture[str]) -> None:
+    """And with what they can be served as, the mode that they are meant for first."""
+    assert main(["models", "--pipelines", "--json"]) == 0
+    listing = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert list(listing) == ["cascade", "scripted", "scripted_lockstep", "scripted_native", "scripted_turns"]
+    assert listing["scripted_turns"] == {
+        "name": "scripted_turns",
+        "package": "duplex-trio",
+        "version": listing["cascade"]["version"],
+        "value": "duplex_trio.models.scripted.turns:TurnsPipeline",
+        "modes": ["duplex", "turn"],
+        "stages": ["mind", "tts"],
+        "deployment": "scripted_turns",
+        "faults": [],
+    }
+    assert listing["scripted_native"]["modes"] == ["duplex"]
+    assert not any(row["faults"] for row in listing.values())
+
+
+def test_a_pipeline_that_cannot_be_used_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whether it cannot be imported, is claimed twice, or is declared wrongly."""
+    monkeypatch.syspath_prepend(tmp_path)
+    text = (
+        "import attrs\nfrom duplex_trio.models.scripted.turns import TurnsPipeline\n"
+        "class Lost(TurnsPipeline):\n"
+        "    config = attrs.evolve(TurnsPipeline.config, name='lost', stages=(), processor='nowhere:make')\n"
+    )
+    points = {"lost": "listed_models:Lost", "scripted": "listed_models:Lost", "gone": "listed_models:Gone"}
+    install(tmp_path, "listed-models", files={"listed_models.py": text}, announces={GROUP: points})
+    assert main(["models", "--pipelines"]) == 0
+    shown = capsys.readouterr().out
+    assert "gone                 cannot be used" in shown
+    assert "has no attribute 'Gone'" in shown
+    assert "several packages have a pipeline 'scripted'" in shown
+    assert "  it has no stages\n" in shown
+    assert "pipeline 'lost': processor 'nowhere:make' cannot be imported" in shown
+    assert "  listed-models 1.0 (listed_models:Lost)\n" in shown
+    assert "cascade              duplex" in shown
+    assert "asr, llm, tts; duplex-trio serve --deploy cascade_cpu" in shown
