@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -104,6 +104,13 @@ async def carried(stage: StageT) -> AsyncIterator[StageT]:
         await nursery.start(stage.run)
         yield stage
         nursery.cancel_scope.cancel()
+
+
+async def together(*functions: Callable[[], Awaitable[object]]) -> None:
+    """Run several functions at once and wait for all of them."""
+    async with trio.open_nursery() as nursery:
+        for function in functions:
+            nursery.start_soon(function)
 
 
 @asynccontextmanager

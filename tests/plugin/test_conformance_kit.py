@@ -18,11 +18,11 @@ from duplex_trio.models.scripted.lockstep import LockstepPipeline, LockstepPlugi
 from duplex_trio.models.scripted.native import NativeAnswer, NativePipeline, NativeUnit, NativeWorker
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script
-from duplex_trio.models.scripted.turns import TurnsPipeline
+from duplex_trio.models.scripted.turns import TurnsPipeline, TurnsProcessor
 from duplex_trio.models.scripted.turns_plugin import TurnsMemory, TurnsPlugin
 from duplex_trio.pipelines.declared import DeclaredPathError
 from duplex_trio.pipelines.pipeline import Pipeline
-from duplex_trio.pipelines.requests import RequestView, TurnInput, TurnPlan
+from duplex_trio.pipelines.requests import RequestView, StageForward, TurnInput, TurnPlan
 from duplex_trio.pipelines.results import ModelResult, TurnEnd
 from duplex_trio.pipelines.topology import TopologyError
 from duplex_trio.plugin.capabilities import DuplexCapabilities
@@ -30,7 +30,7 @@ from duplex_trio.plugin.pcm_buffer import FixedUnitBuffer, PcmAppendBuffer, PcmA
 from duplex_trio.protocol.duplex.session import DuplexSessionConfig
 from duplex_trio.stages.port import StageOutput, StageRequest
 from duplex_trio.stages.worker import StageWorker
-from duplex_trio.testing.conformance import conformance_checks
+from duplex_trio.testing.conformance import ConformanceCheck, conformance_checks
 
 
 class Changed(ScriptedPipeline):
@@ -98,6 +98,37 @@ class Hoarse(TurnsPipeline):
         plugin = TurnsPlugin()
         plugin.voices, plugin.default_voice = ("whisper",), "whisper"
         return plugin
+
+
+class Untyped(CascadePlugin):
+    """Asks its language model by a mapping of its own."""
+
+    def forward(self, stage_id: int, output: StageOutput, request: RequestView) -> Sequence[StageForward]:
+        forwards = super().forward(stage_id, output, request)
+        return [attrs.evolve(forward, params={"temperature": 1.0}) for forward in forwards]
+
+
+class UntypedPipeline(ScriptedPipeline):
+    def build_plugin(self) -> CascadePlugin:
+        plugin = super().build_plugin()
+        plugin.__class__ = Untyped
+        return plugin
+
+
+class Speechless(TurnsProcessor):
+    """Makes nothing of what its voice says."""
+
+    def project(self, stage_id: int, output: StageOutput, request: RequestView) -> Sequence[ModelResult]:
+        return [TurnEnd()] if output.finished and stage_id == request.final_stage_id else []
+
+
+class SpeechlessPipeline(TurnsPipeline):
+    """Has no sessions, and answers requests with nothing."""
+
+    config = attrs.evolve(TurnsPipeline.config, duplex_plugin=None, default_session_mode="turn")
+
+    def build_processor(self) -> TurnsProcessor:
+        return Speechless()
 
 
 class Boasting(LockstepPlugin):
@@ -277,6 +308,8 @@ FAULTS: dict[str, tuple[Callable[[], Pipeline], str]] = {
     "one worker for ever": (Frugal, "its_workers_are_made_anew"),
     "a worker with a lock": (Bound, "its_workers_can_go_to_another_process"),
     "another voice in turns": (Hoarse, "its_processor_and_plugin_agree"),
+    "params of its own": (UntypedPipeline, "its_writers_get_generation_params"),
+    "no answer to a request": (SpeechlessPipeline, "requests_are_answered"),
     "no id": (lambda: Changed(plugin_id=""), "its_plugin_is_whole"),
     "no rate": (lambda: Changed(input_sample_rate_hz=0), "its_plugin_is_whole"),
     "unknown voice": (lambda: Changed(default_voice="nobody"), "its_plugin_is_whole"),
@@ -309,6 +342,20 @@ async def test_a_fault_is_seen(autojump_clock: MockClock, fault: str) -> None:
     )
     with expected:
         await check.run()
+
+
+class TurnsOnly(TurnsPipeline):
+    """The model without its sessions."""
+
+    config = attrs.evolve(TurnsPipeline.config, duplex_plugin=None, default_session_mode="turn")
+
+
+@pytest.mark.parametrize("check", conformance_checks(TurnsOnly), ids=str)
+async def test_a_model_without_sessions_is_held_to_the_rest(
+    autojump_clock: MockClock, check: ConformanceCheck
+) -> None:
+    """What is said of sessions holds for it, since it has none."""
+    await check.run()
 
 
 def test_checks_are_told_apart() -> None:

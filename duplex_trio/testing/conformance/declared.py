@@ -149,6 +149,8 @@ CHECKS = (
     its_workers_are_made_anew,
     its_workers_can_go_to_another_process,
     its_processor_and_plugin_agree,
+)
+SESSION_CHECKS = (
     its_plugin_is_whole,
     its_capabilities_are_fixed,
     its_buffer_gives_back_what_was_not_taken,

@@ -13,11 +13,12 @@ import attrs
 import numpy as np
 
 from duplex_trio.engine import SessionLimits
-from duplex_trio.pipelines.requests import TurnInput
+from duplex_trio.pipelines.requests import StageForward, TurnInput
 from duplex_trio.pipelines.results import ListenResult, SegmentEnd, TurnEnd
 from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.plugin.resumable import EpochInput, ResumableModelPlugin
 from duplex_trio.protocol.duplex import ResponseCreated, ResponseDone
+from duplex_trio.stages.units import GenerationParams
 from duplex_trio.testing.conformance.heard import Call, HookLog
 from duplex_trio.testing.conformance.room import Room, owns_turns
 from duplex_trio.testing.conformance.wrapped import WrappedPipeline
@@ -64,6 +65,30 @@ async def it_answers_every_unit_once(room: Room) -> None:
         ]
         # The session may be closed while the last one is being answered.
         assert units - 1 <= len(ends) <= units, f"{units} units were answered {len(ends)} times"
+
+
+async def its_writers_get_generation_params(room: Room) -> None:
+    """What enters an autoregressive stage is asked by `GenerationParams`, or by nothing.
+
+    Else neither a deployment nor a constraint of the model could make anything hold.
+    """
+    log = await _one_turn(room)
+    plugin = room.make_plugin()
+    stages = room.make_pipeline().stages
+    forwards: list[StageForward] = []
+    for begun, _ in log.begun:
+        if isinstance(begun, TurnInput):
+            again = attrs.evolve(begun, session_state=plugin.create_session_state())
+            forwards.append((await plugin.prepare_turn(again)).entry)
+    for call in log.calls:
+        if call.hook != "project":
+            forwards += [call.answer] if isinstance(call.answer, StageForward) else call.answer
+    for forward in forwards:
+        stage = stages[forward.stage_id]
+        right = forward.params is None or isinstance(forward.params, GenerationParams)
+        assert stage.execution_type != "autoregressive" or right, (
+            f"stage {stage.stage_id} ({stage.name}) is given a {type(forward.params).__name__} as params"
+        )
 
 
 async def _one_turn(room: Room) -> HookLog:
@@ -116,4 +141,4 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-CHECKS = (its_hooks_are_pure, it_answers_every_unit_once)
+CHECKS = (its_hooks_are_pure, its_writers_get_generation_params, it_answers_every_unit_once)

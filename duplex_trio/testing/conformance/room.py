@@ -43,7 +43,7 @@ class Room:
         self.make_pipeline = pipeline_factory
         self.threads = threads
         self.patience_s = patience_s
-        self._speech = _tone() if speech is None else speech
+        self.speech = _tone() if speech is None else speech
 
     def make_plugin(self) -> DuplexModelPlugin:
         """A new plugin of the model."""
@@ -83,8 +83,8 @@ class Room:
     async def say(self, omni: DuplexOmni, talker: Talker) -> None:
         """Speak in real time and let the turn end: by a commit that asks for an answer, or by silence."""
         step = CLIENT_RATE_HZ * CHUNK_MS // 1000
-        for begin in range(0, len(self._speech), step):
-            talker.send(AppendAudio(audio=pcm16_bytes(self._speech[begin : begin + step])))
+        for begin in range(0, len(self.speech), step):
+            talker.send(AppendAudio(audio=pcm16_bytes(self.speech[begin : begin + step])))
             await trio.sleep(CHUNK_MS / 1000)
         if owns_turns(omni):
             plugin = omni.duplex_engine.plugin

@@ -9,6 +9,7 @@ import soxr
 from trio.testing import MockClock
 
 from duplex_trio.deploy import DeployConfig, StageDeploy
+from duplex_trio.entrypoints.async_omni import AsyncOmni, OmniRequest, RequestRefused, Sound
 from duplex_trio.pipelines.deployment import deployment_findings
 from duplex_trio.testing.conformance import ConformanceCheck, conformance_checks
 from duplex_trio.testing.workers import run_units
@@ -32,6 +33,16 @@ def test_it_says_what_it_heard() -> None:
     again = soxr.resample(said, OUTPUT_RATE_HZ, INPUT_RATE_HZ * 1.25)
     both = np.corrcoef(heard[: len(again)], again[: len(heard)])
     assert both[0, 1] > 0.95
+
+
+async def test_it_answers_requests_without_a_session() -> None:
+    """As `session_mode: turn` serves it."""
+    heard = np.random.default_rng(2).uniform(-0.5, 0.5, INPUT_RATE_HZ).astype(np.float32)
+    async with AsyncOmni(ParrotPipeline()).running() as omni:
+        result = await omni.complete(OmniRequest(Sound(heard, INPUT_RATE_HZ), modalities=["text", "audio"]))
+        assert len(result.pcm) == pytest.approx(OUTPUT_RATE_HZ / 1.25, abs=1)
+        with pytest.raises(RequestRefused, match="the model answers no written words"):
+            await omni.complete(OmniRequest("Hello!", modalities=["audio"]))
 
 
 @pytest.mark.parametrize(
