@@ -54,6 +54,7 @@ from duplex_trio.protocol.duplex import (
     UpdateSession,
 )
 from duplex_trio.testing import Talker
+from duplex_trio.testing.kept_logs import Logs
 from duplex_trio.testing.program import (
     Ack,
     AckEvents,
@@ -65,6 +66,7 @@ from duplex_trio.testing.program import (
     Fail,
     Flush,
     Heal,
+    Kill,
     Leave,
     Program,
     Retrieve,
@@ -217,6 +219,7 @@ COMMANDS = st.one_of(
 TROUBLE = st.one_of(
     st.builds(Slow, st.integers(0, 3), st.sampled_from([0.0, 0.5, 2.0])),
     st.builds(Stick, st.integers(0, 3)),
+    st.builds(Kill, st.integers(0, 3)),
     st.builds(Fail, st.integers(0, 2)),
 )
 WEIGHTED: list[tuple[int, st.SearchStrategy[Step]]] = [
@@ -249,6 +252,16 @@ def programs(draw: st.DrawFn) -> list[Step]:
     steps = [*draw(some), *draw(some), *draw(some)]
     end = draw(st.sampled_from([None] * len(ENDS) + ENDS))
     return steps if end is None else [*steps, end, *draw(st.lists(STEPS, max_size=4))]
+
+
+@st.composite
+def deadly_programs(draw: st.DrawFn) -> list[Step]:
+    """Steps with a runtime that dies between any two of them."""
+    kills = st.builds(Kill, st.integers(0, 3))
+    steps: list[Step] = []
+    for step in draw(st.lists(STEPS, min_size=1, max_size=12)):
+        steps += [step, draw(kills), draw(st.builds(Wait, SECONDS))]
+    return steps
 
 
 # ------------------------------------------------------------------ models
@@ -328,7 +341,7 @@ def run(shape: str, program: Program, limits: SessionLimits = LIMITS) -> None:
     trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
-def any_program(examples: int) -> Callable[[Any], Any]:
+def any_program(examples: int, kind: Callable[[], Any] = programs) -> Callable[[Any], Any]:
     """Try so many programs, always the same ones."""
 
     def decorate(test: Any) -> Any:
@@ -340,9 +353,14 @@ def any_program(examples: int) -> Callable[[Any], Any]:
             suppress_health_check=list(HealthCheck),
             print_blob=False,
         )
-        return profile(given(program=programs())(test))
+        return profile(given(program=kind())(test))
 
     return decorate
+
+
+def faults_in(logs: Logs) -> set[str]:
+    """The names of what was logged as an error."""
+    return {entry["event"] for entry in logs if entry["log_level"] in ("error", "critical")}
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -350,6 +368,25 @@ def any_program(examples: int) -> Callable[[Any], Any]:
 def test_a_session_keeps_its_invariants(shape: str, program: Program) -> None:
     """Between any two steps of any task; afterwards it answers, ends once, and leaves nothing behind."""
     run(shape, program)
+
+
+@pytest.mark.usefixtures("faults_expected")
+@pytest.mark.parametrize("shape", SHAPES)
+@any_program(3, deadly_programs)
+def test_a_session_outlives_its_stages(shape: str, program: Program, logs: Logs) -> None:
+    """Whichever dies, and whenever."""
+    run(shape, program)
+    assert faults_in(logs) <= {"stage.keeps_breaking"}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("faults_expected")
+@pytest.mark.parametrize("shape", SHAPES)
+@any_program(40, deadly_programs)
+def test_a_session_outlives_its_stages_at_length(shape: str, program: Program, logs: Logs) -> None:
+    """The same with many more programs."""
+    run(shape, program)
+    assert faults_in(logs) <= {"stage.keeps_breaking"}
 
 
 @pytest.mark.slow

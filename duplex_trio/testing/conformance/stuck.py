@@ -31,7 +31,19 @@ class HeldStage(ThreadStage):
 
 
 class HeldInlineStage(HeldStage, InlineStage):
-    """The same on the loop."""
+    """The same on the loop; it can be killed as well."""
+
+    _killed = False
+
+    def kill(self) -> None:
+        """Let the runtime break at its next step."""
+        self._killed = True
+        self.wake()
+
+    def _handle_control(self) -> None:
+        if self._killed:
+            raise RuntimeError("killed on purpose")
+        super()._handle_control()
 
 
 class HeldStages:

@@ -44,6 +44,19 @@ class Unstick(Step):
 
 
 @frozen
+class Kill(Step):
+    """A runtime dies; another one takes its place a while later."""
+
+    stage: int
+
+    async def play(self, scene: Scene) -> None:
+        """Kill it."""
+        living = [stage for stage in scene.stages if stage.alive]
+        if living:
+            living[self.stage % len(living)].kill()
+
+
+@frozen
 class Fail(Step):
     """Units of the session fail at a stage from now on."""
 
