@@ -6,7 +6,7 @@ The layers, each importing only what stands below it:
     testing        scripted sessions on a mock clock, for our tests and yours
     serving        transport: HTTP and WebSocket in front of sessions
     clients        the other end of the wire
-    entrypoints    Python access to an engine: AsyncOmni, DuplexOmni
+    entrypoints    Python access to an engine: Omni, AsyncOmni, DuplexOmni (docs/python.md)
     engine         all sessions of a model, and the stages they share
     session        one session: pure ledgers in `session.state`, tasks in `session.run`
     models         concrete models, each behind a plugin
@@ -28,11 +28,74 @@ The tasks of a running server, where each level is a file called `run.py`:
        `- connection  x N            serving/run.py   reads frames, hands commands to the session
 """
 
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from duplex_trio.entrypoints.async_omni import (
+        AsyncOmni,
+        CallOutput,
+        EndOutput,
+        Message,
+        OmniAnswer,
+        OmniOutput,
+        OmniRequest,
+        OmniResult,
+        Picture,
+        RequestError,
+        RequestFailed,
+        RequestRefused,
+        Sampling,
+        Sound,
+        SpeechOutput,
+        Text,
+        TextOutput,
+        TranscriptOutput,
+        Usage,
+    )
+    from duplex_trio.entrypoints.duplex_omni import DuplexOmni
+    from duplex_trio.entrypoints.omni import Omni
 
 try:
     __version__ = version("duplex-trio")
 except PackageNotFoundError:  # run from a checkout that is not installed
     __version__ = "0+unknown"
 
-__all__ = ["__version__"]
+__all__ = [
+    "AsyncOmni",
+    "CallOutput",
+    "DuplexOmni",
+    "EndOutput",
+    "Message",
+    "Omni",
+    "OmniAnswer",
+    "OmniOutput",
+    "OmniRequest",
+    "OmniResult",
+    "Picture",
+    "RequestError",
+    "RequestFailed",
+    "RequestRefused",
+    "Sampling",
+    "Sound",
+    "SpeechOutput",
+    "Text",
+    "TextOutput",
+    "TranscriptOutput",
+    "Usage",
+    "__version__",
+]
+
+_HOMES = {
+    "DuplexOmni": "duplex_trio.entrypoints.duplex_omni",
+    "Omni": "duplex_trio.entrypoints.omni",
+}
+"""Where the names are that are not of `async_omni`."""
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded when they are asked for: the protocol needs no event loop, and requests need no sessions.
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES.get(name, "duplex_trio.entrypoints.async_omni")), name)

@@ -148,6 +148,16 @@ class DeployConfig:
         for stage in self.stages:
             self.stage(stage.stage_id)
 
+    @property
+    def max_requests(self) -> int | None:
+        """Requests at once, of a model that serves turns: its `max_chats`."""
+        return self.duplex_session.max_chats
+
+    @property
+    def stage_commands_max(self) -> int | None:
+        """Opened requests and units that may wait for one stage; None for what suits the engine."""
+        return self.duplex_session.stage_commands_max
+
     def stage(self, stage_id: int) -> StageDeploy:
         """Return the keys of one stage, all defaults if the file does not mention it.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+import attrs
 import trio
 
 from duplex_trio.deploy import SessionLimits
@@ -15,9 +16,11 @@ from duplex_trio.engine.manager import DuplexSessionManager
 from duplex_trio.engine.metrics import EngineMetrics
 from duplex_trio.engine.omni_engine_base import Background
 from duplex_trio.engine.stage_building import StageFactory, build_voice_activity
+from duplex_trio.engine.turn.live import BLANK_TURN
 from duplex_trio.engine.turn.manager import RequestManager
 from duplex_trio.engine.voice_activity import VoiceActivity
 from duplex_trio.pipelines.pipeline import Pipeline
+from duplex_trio.pipelines.requests import TurnInput
 from duplex_trio.plugin.checks import build_checked_plugin
 from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.stages.port import Stage
@@ -131,5 +134,8 @@ class DuplexOmniEngine(AsyncOmniEngine):
         return RequestManager(
             self.duplex_orchestrator,
             max_requests=max_requests,
-            new_model_state=self.plugin.create_session_state,
+            new_turn=self._new_turn,
         )
+
+    def _new_turn(self) -> TurnInput:
+        return attrs.evolve(BLANK_TURN, session_state=self.plugin.create_session_state())

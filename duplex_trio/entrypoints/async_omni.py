@@ -163,11 +163,22 @@ class AsyncOmni(AsyncOmniBase):
         Raises:
             RequestError: as `generate`.
         """
+        result = await self.attempt(request, wait=wait)
+        if result.error is not None:
+            raise result.error
+        return result
+
+    async def attempt(self, request: OmniRequest | str, *, wait: bool = True) -> OmniResult:
+        """The same for who wants to see what had come of an answer that failed: its result has the `error`."""
         asked = OmniRequest(request) if isinstance(request, str) else request
-        async with self.generate(asked, wait=wait) as answer:
-            builder = ResultBuilder(answer.request_id, last_message=len(asked.messages) - 1)
-            async for output in answer:
-                builder.take(output)
+        builder = ResultBuilder(asked.request_id or "", last_message=len(asked.messages) - 1)
+        try:
+            async with self.generate(asked, wait=wait) as answer:
+                builder.request_id = answer.request_id
+                async for output in answer:
+                    builder.take(output)
+        except RequestError as error:
+            return builder.result(error)
         return builder.result()
 
     def abort(self, request_id: str) -> bool:
@@ -197,9 +208,8 @@ class AsyncOmni(AsyncOmniBase):
 
     @classmethod
     def _options_of(cls, deploy: DeployConfig) -> dict[str, Any]:
-        bounds = deploy.duplex_session
-        requests = {} if bounds.max_chats is None else {"max_requests": bounds.max_chats}
-        return {**requests, "stage_commands_max": bounds.stage_commands_max}
+        requests = {} if deploy.max_requests is None else {"max_requests": deploy.max_requests}
+        return {**requests, "stage_commands_max": deploy.stage_commands_max}
 
 
 def _tone() -> np.ndarray[Any, np.dtype[np.float32]]:

@@ -1,4 +1,11 @@
-"""The task tree of an entry point: the engine, and before it is offered, one warm-up turn."""
+"""The task trees of entry points.
+
+entry point
+|- engine                 as in engine/run.py
+|- warm-up                before it is offered, one turn
+`- batch  x N             of a model that is asked from other threads
+   `- asker  x N          asks one request after the other
+"""
 
 from __future__ import annotations
 
@@ -12,6 +19,8 @@ from duplex_trio.engine.omni_engine_base import OmniEngineBase
 from duplex_trio.entrypoints.steps import begin_step
 
 if TYPE_CHECKING:
+    from duplex_trio.entrypoints.async_omni import AsyncOmni
+    from duplex_trio.entrypoints.batch import Batch
     from duplex_trio.entrypoints.omni_base import AsyncOmniBase
 
 Entry = TypeVar("Entry", bound="AsyncOmniBase")
@@ -48,3 +57,29 @@ async def running(omni: Entry) -> AsyncIterator[Entry]:
             nursery.cancel_scope.cancel()
     if failed is not None:
         raise failed
+
+
+async def run_batches(omni: AsyncOmni, use_nursery: Callable[[trio.Nursery | None], None]) -> None:
+    """Carry a model, and batches in the nursery that is handed out, until cancelled."""
+    async with trio.open_nursery() as engine_nursery:
+        await engine_nursery.start(omni.run)
+        async with trio.open_nursery() as batch_nursery:
+            use_nursery(batch_nursery)
+            try:
+                await trio.sleep_forever()
+            finally:
+                use_nursery(None)
+
+
+async def run_batch(omni: AsyncOmni, batch: Batch, *, at_once: int) -> None:
+    """Ask what is in a batch, so many requests at once; over when all are, or when its scope is cancelled."""
+    with batch.scope:
+        async with trio.open_nursery() as nursery:
+            for _ in range(min(at_once, len(batch))):
+                nursery.start_soon(_ask_on, omni, batch)
+
+
+async def _ask_on(omni: AsyncOmni, batch: Batch) -> None:
+    while (taken := batch.next_request()) is not None:
+        index, request = taken
+        batch.came(index, await omni.attempt(request))

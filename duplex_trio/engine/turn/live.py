@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
 
+import attrs
 import structlog
 import trio
 
@@ -34,6 +34,7 @@ OUTPUTS_MAX = 4
 """Outputs that wait for a slow reader before the model waits too."""
 RESAMPLE_HERE_SAMPLES_MAX = 160_000
 """A longer sound, which takes more than a few ms, is resampled in a thread."""
+BLANK_TURN = TurnInput(pcm=None, conversation=())
 RELEASE_TIMEOUT_S = 10.0
 """How long the stages may take to let go of a request before that is logged, and tried again."""
 
@@ -45,7 +46,7 @@ class LiveRequest:
         request: what is asked; it has been checked.
         request_id: its id.
         orchestrator: runs it over the stages.
-        model_state: what the model remembers of whoever asks.
+        blank: what its turns have in common.
         read_timeout_s: how long an output may wait to be read before the request is given up.
 
     Attributes:
@@ -61,7 +62,7 @@ class LiveRequest:
         *,
         request_id: str,
         orchestrator: Orchestrator,
-        model_state: Any = None,
+        blank: TurnInput = BLANK_TURN,
         read_timeout_s: float = math.inf,
     ) -> None:
         processor = orchestrator.processor
@@ -72,7 +73,7 @@ class LiveRequest:
         self.first_output_s: float | None = None
         self._orchestrator = orchestrator
         self._processor: TurnProcessor = processor
-        self._model_state = model_state
+        self._blank = blank
         self._read_timeout_s = read_timeout_s
         self._closing = closing_sound(request, processor)
         self._send, self.outputs = trio.open_memory_channel[OmniOutput](OUTPUTS_MAX)
@@ -187,13 +188,7 @@ class LiveRequest:
         return await trio.to_thread.run_sync(resample, pcm, sound.sample_rate_hz, rate_hz)
 
     async def _transcribed(self, spoken: Spoken, pcm: Pcm) -> str:
-        turn = TurnInput(
-            pcm=pcm,
-            conversation=(),
-            language=self.request.language,
-            respond=False,
-            session_state=self._model_state,
-        )
+        turn = attrs.evolve(self._blank, pcm=pcm, language=self.request.language, respond=False)
         words: str | None = None
         message, part = spoken.place
 
@@ -218,7 +213,8 @@ class LiveRequest:
 
     def _turn(self, conversation: Sequence[ChatMessage], pcm: Pcm | None) -> TurnInput:
         request = self.request
-        return TurnInput(
+        return attrs.evolve(
+            self._blank,
             pcm=pcm,
             conversation=conversation,
             instructions=request.instructions,
@@ -232,7 +228,6 @@ class LiveRequest:
             tools=() if request.tool_choice == "none" else request.tools,
             tool_choice=request.tool_choice,
             parallel_tool_calls=request.parallel_tool_calls,
-            session_state=self._model_state,
         )
 
     # ------------------------------------------------------------------ the stages

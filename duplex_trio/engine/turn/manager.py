@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Callable
-from typing import Any
 
 import structlog
 import trio
 
 from duplex_trio.engine.orchestrator import Orchestrator
 from duplex_trio.engine.turn.checks import check_request
-from duplex_trio.engine.turn.live import LiveRequest
+from duplex_trio.engine.turn.live import BLANK_TURN, LiveRequest
 from duplex_trio.engine.turn.request import OmniRequest
 from duplex_trio.engine.turn.tally import RequestTally
-from duplex_trio.protocol.refusal import RequestError, RequestFailed, RequestRefused
+from duplex_trio.pipelines.requests import TurnInput
+from duplex_trio.protocol.refusal import RequestFailed, RequestRefused
 
 log = structlog.get_logger("duplex_trio.engine")
 
@@ -29,7 +29,7 @@ class RequestManager:
     Args:
         orchestrator: runs them.
         max_requests: requests at once.
-        new_model_state: makes what the model remembers of who asks; nothing by default.
+        new_turn: makes what every turn of a request has in common; nothing by default.
     """
 
     def __init__(
@@ -37,14 +37,14 @@ class RequestManager:
         orchestrator: Orchestrator,
         *,
         max_requests: int,
-        new_model_state: Callable[[], Any] = lambda: None,
+        new_turn: Callable[[], TurnInput] = lambda: BLANK_TURN,
     ) -> None:
         if max_requests < 1:
             raise ValueError(f"max_requests must be at least 1, not {max_requests}")
         self.max_requests = max_requests
         self.tally = RequestTally(lambda: self.count, lambda: len(self._waiting))
         self._orchestrator = orchestrator
-        self._new_model_state = new_model_state
+        self._new_turn = new_turn
         self._gives = frozenset(
             spec.final_output for spec in orchestrator.specs if spec.final_output is not None
         )
@@ -102,7 +102,7 @@ class RequestManager:
             request,
             request_id=request_id,
             orchestrator=self._orchestrator,
-            model_state=self._new_model_state(),
+            blank=self._new_turn(),
             read_timeout_s=read_timeout_s,
         )
         if not placed:
@@ -184,14 +184,8 @@ class RequestManager:
             self.tally.ended(
                 live.ending, first_output_s=None if first_s is None else first_s - began_s, took_s=took_s
             )
-            log.info(
-                "request.ended",
-                request_id=live.request_id,
-                ending=live.ending.code
-                if isinstance(live.ending, RequestError)
-                else live.ending and live.ending.finish_reason,
-                seconds=round(took_s, 3),
-            )
+            if isinstance(live.ending, RequestFailed):
+                log.warning("request.failed", request_id=live.request_id, code=live.ending.code)
 
     def _forget(self, request_id: str) -> None:
         del self._live[request_id]
