@@ -65,7 +65,7 @@ class RemoteClient:
         self.address = urlsplit(self._base_url).netloc
         self._headers = _headers(remote, self.key)
         self._transport = transport or httpx.AsyncHTTPTransport(
-            verify=_trust(remote.ca_file),
+            verify=_trust(remote.ca_file) if self._base_url.startswith("https:") else False,
             trust_env=False,
             limits=httpx.Limits(
                 max_connections=None,  # the stage bounds answers; its own questions must not wait behind them

@@ -25,7 +25,7 @@ def memory_transport(engine: FaultEngine, start_soon: Callable[..., None]) -> ht
         engine: the engine.
         start_soon: starts what serves a connection.
     """
-    transport = httpx.AsyncHTTPTransport(trust_env=False)
+    transport = httpx.AsyncHTTPTransport(trust_env=False, verify=False)
     # httpx has no public way to the network below it.
     transport._pool = httpcore.AsyncConnectionPool(
         network_backend=_MemoryNetwork(engine, start_soon), max_connections=None, keepalive_expiry=4.0

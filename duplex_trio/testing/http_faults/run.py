@@ -130,9 +130,10 @@ class FaultEngine:
                 await _play(steps, stream)
                 nursery.cancel_scope.cancel()
         except BaseExceptionGroup as group:
-            if group.split((trio.BrokenResourceError, trio.ClosedResourceError, _CutError))[1] is None:
-                raise _CutError from None
-            raise
+            rest = group.split((trio.BrokenResourceError, trio.ClosedResourceError, _CutError))[1]
+            if rest is not None:
+                raise rest from None
+            raise _CutError from None
         finally:
             asked.over.set()
         if asked.gone.is_set():

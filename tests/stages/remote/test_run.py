@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from duplex_trio.stages.port import StageRequest
 from duplex_trio.stages.units import TextDelta
@@ -20,10 +21,10 @@ from duplex_trio.testing.http_faults.answers import (
 from duplex_trio.testing.http_faults.asking import PROMPT, answer, ask, outputs_of
 from duplex_trio.testing.http_faults.run import Asked, FaultEngine, remote_stage
 
-pytestmark = pytest.mark.usefixtures("autojump_clock")
 
-
-async def test_an_answer_comes_in_deltas_and_the_last_tells_the_counts(engine: FaultEngine) -> None:
+async def test_an_answer_comes_in_deltas_and_the_last_tells_the_counts(
+    autojump_clock: MockClock, engine: FaultEngine
+) -> None:
     async with remote_stage(engine) as stage:
         outputs = await outputs_of(ask(stage))
         assert [output.data for output in outputs] == [
@@ -37,7 +38,7 @@ async def test_an_answer_comes_in_deltas_and_the_last_tells_the_counts(engine: F
         assert (statistics.live_requests, statistics.outputs_total, statistics.alive) == (0, 4, True)
 
 
-async def test_metrics_tell_when_text_came(engine: FaultEngine) -> None:
+async def test_metrics_tell_when_text_came(autojump_clock: MockClock, engine: FaultEngine) -> None:
     async with remote_stage(engine) as stage:
         outputs = await outputs_of(ask(stage))
     assert "vllm_ttft_ms" in outputs[0].metrics
@@ -45,16 +46,16 @@ async def test_metrics_tell_when_text_came(engine: FaultEngine) -> None:
     assert outputs[3].metrics == {}
 
 
-async def test_answers_use_one_connection_again(engine: FaultEngine) -> None:
+async def test_answers_use_one_connection_again(autojump_clock: MockClock, engine: FaultEngine) -> None:
     async with remote_stage(engine) as stage:
         for _ in range(3):
             stream = ask(stage)
             assert await answer(stream) == "All is well."
-            await trio.testing.wait_all_tasks_blocked()
+            await wait_all_tasks_blocked()
     assert engine.connections == 1
 
 
-async def test_an_abort_closes_the_connection_at_once(engine: FaultEngine) -> None:
+async def test_an_abort_closes_the_connection_at_once(autojump_clock: MockClock, engine: FaultEngine) -> None:
     hold = Hold()
     engine.answers = [[stream_head(), chunk(event(delta("All"))), hold]]
     async with remote_stage(engine) as stage:
@@ -70,7 +71,7 @@ async def test_an_abort_closes_the_connection_at_once(engine: FaultEngine) -> No
         assert await answer(ask(stage)) == "Again."
 
 
-async def test_an_abort_before_the_prompt_asks_nobody(engine: FaultEngine) -> None:
+async def test_an_abort_before_the_prompt_asks_nobody(autojump_clock: MockClock, engine: FaultEngine) -> None:
     async with remote_stage(engine) as stage:
         stream = stage.open(StageRequest(request_id="a"))
         stage.abort(["a", "unknown"])
@@ -80,7 +81,9 @@ async def test_an_abort_before_the_prompt_asks_nobody(engine: FaultEngine) -> No
     assert engine.asked == []
 
 
-async def test_an_abort_while_the_engine_thinks_closes_the_connection(engine: FaultEngine) -> None:
+async def test_an_abort_while_the_engine_thinks_closes_the_connection(
+    autojump_clock: MockClock, engine: FaultEngine
+) -> None:
     hold = Hold()
     engine.answers = [[hold]]
     async with remote_stage(engine) as stage:
@@ -90,7 +93,7 @@ async def test_an_abort_while_the_engine_thinks_closes_the_connection(engine: Fa
         await engine.asked[0].gone.wait()
 
 
-async def test_a_closed_window_stops_the_engine(engine: FaultEngine) -> None:
+async def test_a_closed_window_stops_the_engine(autojump_clock: MockClock, engine: FaultEngine) -> None:
     sent: list[int] = []
 
     def steps(asked: Asked) -> Iterator[bytes]:
@@ -105,7 +108,7 @@ async def test_a_closed_window_stops_the_engine(engine: FaultEngine) -> None:
         stream = ask(stage, window=2)
         first = await stream.outputs.receive()
         await stream.outputs.receive()
-        await trio.testing.wait_all_tasks_blocked()
+        await wait_all_tasks_blocked()
         assert first.data.text == "0 "
         assert max(sent) <= 3
         stream.consumed(2)
