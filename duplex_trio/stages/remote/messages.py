@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -56,6 +57,8 @@ def _call(call: ChatCall) -> dict[str, Any]:
 
 
 def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
-    if "function" in tool:
-        return dict(tool)
-    return {"type": "function", "function": {key: value for key, value in tool.items() if key != "type"}}
+    # No control token has a character that JSON escapes, so they can be taken out of all of its texts at once.
+    safe: dict[str, Any] = json.loads(plain(json.dumps(dict(tool), ensure_ascii=False)))
+    if "function" in safe:
+        return safe
+    return {"type": "function", "function": {key: value for key, value in safe.items() if key != "type"}}
