@@ -24,6 +24,7 @@ def read_deploy(
     models: Mapping[str, str | None],
     max_sessions: int | None = None,
     max_chats: int | None = None,
+    platform: str | None = None,
 ) -> DeployConfig:
     """Read a deployment and let options win over it.
 
@@ -32,11 +33,12 @@ def read_deploy(
         models: model references by stage name (`asr`, `llm`, `tts`); None leaves the deployment's.
         max_sessions: sessions at once; None leaves the deployment's.
         max_chats: chat completions at once; None leaves the deployment's.
+        platform: the section of its `platforms` to apply; this machine's by default.
 
     Raises:
         CommandError: the deployment is faulty, or has no stage of that name that loads a model.
     """
-    document, pipeline = open_deployment(name_or_path)
+    document, pipeline = open_deployment(name_or_path, platform=platform)
     deploy = document.config
     stages = {stage.name: stage for stage in pipeline.config.stages}
     asked = {role: reference for role, reference in models.items() if reference is not None}

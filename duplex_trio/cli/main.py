@@ -31,6 +31,7 @@ class _Command:
 
 _COMMANDS = {
     "bench": _Command("duplex_trio.cli.bench", "measure the engine"),
+    "deploy": _Command("duplex_trio.cli.deploy.command", "list, check and show deployments"),
     "install": _Command("duplex_trio.cli.install.command", "set up the speech engine and the models"),
     "models": _Command("duplex_trio.cli.models", "list the models and where they are"),
     "serve": _Command("duplex_trio.cli.serve", "serve speech sessions over WebSocket"),

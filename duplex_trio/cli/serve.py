@@ -18,7 +18,7 @@ from rich.markup import escape
 from duplex_trio.cli.compose import DEFAULT_DEPLOY, make_omni, plan_serving, read_deploy
 from duplex_trio.cli.errors import CommandError
 from duplex_trio.cli.log import LEVELS, configure_logging
-from duplex_trio.deploy import DeployConfig
+from duplex_trio.deploy import PLATFORMS, DeployConfig
 from duplex_trio.entrypoints.omni_base import WarmUpError
 from duplex_trio.entrypoints.start_up import StartPlan
 from duplex_trio.models.errors import ModelReferenceError
@@ -116,6 +116,11 @@ def _add_model_options(parser: argparse.ArgumentParser) -> None:
         default=DEFAULT_DEPLOY,
         help="deployment to serve (default: %(default)s)",
     )
+    parser.add_argument(
+        "--platform",
+        choices=PLATFORMS,
+        help="whose section of its `platforms` to apply (default: this machine's)",
+    )
     for role, what in (("llm", "language model"), ("asr", "speech recognition"), ("tts", "speech synthesis")):
         parser.add_argument(
             f"--{role}", metavar="REF", help=f"{what}: a packaged name, a folder, a file or a hub id"
@@ -134,7 +139,13 @@ def run(args: argparse.Namespace) -> int:
     """
     configure_logging(args.log_level, as_json=args.log_json)
     models = {"llm": args.llm, "asr": args.asr, "tts": args.tts}
-    deploy = read_deploy(args.deploy, models=models, max_sessions=args.max_sessions, max_chats=args.max_chats)
+    deploy = read_deploy(
+        args.deploy,
+        models=models,
+        max_sessions=args.max_sessions,
+        max_chats=args.max_chats,
+        platform=args.platform,
+    )
     plan = plan_serving(deploy, servers=args.servers)
     _refuse_options_of_sessions(args, plan)
     if (args.certfile is None) != (args.keyfile is None):

@@ -15,7 +15,7 @@ from duplex_trio.deploy.checks import at_least, not_empty, positive
 from duplex_trio.deploy.errors import KeyFaultError
 from duplex_trio.deploy.keys import about
 from duplex_trio.deploy.limits import SessionLimits
-from duplex_trio.deploy.stage import Execution, RemoteDeploy, StageDeploy
+from duplex_trio.deploy.stage import Dtype, Execution, RemoteDeploy, StageDeploy
 
 __all__ = [
     "STAGE_DEFAULTS",
@@ -95,9 +95,7 @@ class DeployConfig:
     stages: tuple[StageDeploy, ...] = field(
         default=(), validator=_unique_stage_ids, metadata=about("The stages; their keys are below.")
     )
-    dtype: str | None = field(
-        default=None, validator=not_empty, metadata=about("Default of the stages.", taken="engine")
-    )
+    dtype: Dtype | None = field(default=None, metadata=about("Default of the stages.", taken="engine"))
     quantization: str | None = field(
         default=None, validator=not_empty, metadata=about("Default of the stages.", taken="engine")
     )
@@ -145,8 +143,11 @@ class DeployConfig:
 
     def __attrs_post_init__(self) -> None:
         """Hold the stages to the rules between their keys and those of the top level."""
-        for stage in self.stages:
-            self.stage(stage.stage_id)
+        for index, stage in enumerate(self.stages):
+            try:
+                self.stage(stage.stage_id)
+            except KeyFaultError as fault:
+                raise KeyFaultError(f"stages[{index}].{fault.key}", fault.rule, fault.value) from None
 
     @property
     def max_requests(self) -> int | None:

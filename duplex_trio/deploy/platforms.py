@@ -19,6 +19,7 @@ from duplex_trio.deploy.errors import brief
 
 PLATFORMS = ("cpu", "cuda", "rocm", "xpu", "npu", "musa", "tpu")
 """What a section may be for. `cpu`, `cuda` and `rocm` are detected, the others have to be named."""
+_MEANT = {"gpu": "cuda", "nvidia": "cuda", "amd": "rocm", "intel": "xpu"}
 
 
 def detect_platform(environment: Mapping[str, str] | None = None) -> str:
@@ -34,7 +35,8 @@ def detect_platform(environment: Mapping[str, str] | None = None) -> str:
 
 def unknown_platform(name: object) -> str:
     """The rule that a name breaks which is none of a platform."""
-    close = get_close_matches(str(name), PLATFORMS, n=1)
+    meant = _MEANT.get(str(name).lower())
+    close = [meant] if meant else get_close_matches(str(name), PLATFORMS, n=1)
     hint = f" (did you mean {close[0]}?)" if close else ""
     return f"must be one of {', '.join(PLATFORMS)}, not {brief(name)}{hint}"
 

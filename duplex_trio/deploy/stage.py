@@ -26,6 +26,8 @@ from duplex_trio.deploy.errors import KeyFaultError
 from duplex_trio.deploy.keys import about
 
 Execution = Literal["thread", "process", "remote"]
+Dtype = Literal["auto", "half", "float16", "bfloat16", "float", "float32"]
+"""vLLM's names of number formats."""
 
 
 @frozen(kw_only=True)
@@ -207,9 +209,8 @@ class StageDeploy:
     gpu_memory_utilization: float | None = field(
         default=None, validator=fraction, metadata=about("Share of a GPU's memory to take.", taken="engine")
     )
-    dtype: str | None = field(
+    dtype: Dtype | None = field(
         default=None,
-        validator=not_empty,
         metadata=about(_optional("Number format of the weights, or `auto`."), taken="engine"),
     )
     quantization: str | None = field(

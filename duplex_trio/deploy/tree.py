@@ -160,21 +160,20 @@ class _Builder:
         return entries
 
     def _key(self, node: Any) -> Any:
-        key = self._value(node)
-        try:
-            hash(key)
-        except TypeError:
-            raise ConstructorError(None, None, "a key must be text", node.start_mark) from None
-        return key
+        if not isinstance(node, yaml.ScalarNode):
+            raise ConstructorError(None, None, "a key must be text", node.start_mark)
+        return self._value(node)
 
     def _value(self, node: Any) -> Any:
+        if not isinstance(node, yaml.ScalarNode):
+            kind = node.tag.replace("tag:yaml.org,2002:", "!!")
+            raise ConstructorError(None, None, f"a deployment file takes no {kind}", node.start_mark)
         try:
             return self._loader.construct_object(node, deep=True)
         except (ValueError, OverflowError, TypeError, KeyError, IndexError, AttributeError) as error:
-            # What looks like a date or a number and is none, such as 2024-13-45, or a tag that does not fit.
-            raise ConstructorError(
-                None, None, f"a value cannot be read: {brief(str(error))}", node.start_mark
-            ) from None
+            # What looks like a date or a number and is none, such as 2024-13-45.
+            reason = f"a value cannot be read: {brief(str(error))}"
+            raise ConstructorError(None, None, reason, node.start_mark) from None
 
 
 def merge(base: Entry, over: Entry, nullable: Callable[[Path], bool], path: Path = ()) -> Entry:

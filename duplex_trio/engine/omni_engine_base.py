@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import trio
 
+from duplex_trio.deploy.machine import claim_devices
 from duplex_trio.engine.health import EngineHealth, engine_health
 from duplex_trio.engine.orchestrator_base import OrchestratorBase
 from duplex_trio.engine.run import run_engine
@@ -30,11 +31,13 @@ class OmniEngineBase(ABC):
     Raises:
         TopologyError: the pipeline is declared wrongly.
         ValueError: the deployment says how a stage samples, and it cannot.
+        KeyFaultError: stages cannot have their devices in one process.
         ModelReferenceError: a model of the deployment cannot be found.
     """
 
     def __init__(self, pipeline: Pipeline, *, stage_factory: StageFactory = ThreadStage) -> None:
         check_topology(pipeline.config)
+        claim_devices(pipeline.deploy)
         self.pipeline = pipeline
         self.sampling = pipeline.sampling()
         self.stages: tuple[Stage, ...] = tuple(

@@ -94,6 +94,24 @@ def fetch_from_hub(
     return Path(folder, reference.file) if reference.file else Path(folder)
 
 
+def find_in_hub_cache(reference: HubReference, kind: ModelKind) -> Path | None:
+    """The local folder or file of what was fetched before; None if it was not, or the library is missing."""
+    try:
+        import huggingface_hub
+        from huggingface_hub import errors
+    except ModuleNotFoundError:
+        return None
+    patterns = [reference.file] if reference.file else list(_WANTED_FILES[kind])
+    try:
+        folder = huggingface_hub.snapshot_download(
+            reference.repository, allow_patterns=patterns, local_files_only=True
+        )
+    except (errors.LocalEntryNotFoundError, errors.HFValidationError, OSError):
+        return None
+    path = Path(folder, reference.file) if reference.file else Path(folder)
+    return path if path.exists() else None
+
+
 def _unreachable(reference: HubReference, *, offline: bool) -> str:
     if offline:
         return (

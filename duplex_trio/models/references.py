@@ -45,7 +45,8 @@ __all__ = [
     "resolve_reference",
 ]
 
-_PATH_STARTS = ("/", "./", "../", "~")
+PATH_STARTS = ("/", "./", "../", "~")
+"""What makes a reference a path, whether it exists or not."""
 _PATH_SUFFIXES = (".gguf", ".onnx", ".safetensors", ".bin")
 
 
@@ -95,7 +96,7 @@ def resolve_reference(
     if packaged is not None:
         return _resolve_packaged(packaged, kind, catalog, cache, allow_download, progress)
     path = Path(reference).expanduser()
-    if reference and (path.exists() or reference.startswith(_PATH_STARTS)):
+    if reference and (path.exists() or reference.startswith(PATH_STARTS)):
         return _resolve_found(recognise(path.absolute(), kind), path.absolute().name, kind, cache, progress)
     hub = parse_hub_reference(reference)
     if hub is not None:

@@ -13,10 +13,9 @@ from duplex_trio.deploy.errors import DeployError, DeployFault, Finding
 from duplex_trio.deploy.keys import TAKEN, default_of, file_key
 from duplex_trio.deploy.stage import StageDeploy
 from duplex_trio.pipelines.config import PipelineConfig, StageSpec
+from duplex_trio.pipelines.declared import DeclaredKey
 from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.pipelines.sampling import sampling_faults
-
-_NEEDED = {"duplex": "duplex_plugin", "turn": "processor"}
 
 
 def session_mode(config: PipelineConfig, deploy: DeployConfig) -> SessionMode:
@@ -27,6 +26,11 @@ def session_mode(config: PipelineConfig, deploy: DeployConfig) -> SessionMode:
     if config.duplex_plugin is None:
         return "turn"
     return deploy.session_mode or config.default_session_mode
+
+
+def needed_path(mode: SessionMode) -> DeclaredKey:
+    """The path that a pipeline must declare to be served in a mode."""
+    return "duplex_plugin" if mode == "duplex" else "processor"
 
 
 def check_deployment(pipeline: type[Pipeline], deploy: DeployConfig) -> None:
@@ -55,7 +59,7 @@ def _mode_findings(config: PipelineConfig, deploy: DeployConfig) -> Iterator[Fin
     if deploy.session_mode not in (None, mode):
         message = f"is {deploy.session_mode}, and pipeline {config.name} has no duplex_plugin: it is served in turns"
         yield Finding(key="session_mode", message=message, level="note")
-    needed = _NEEDED[mode]
+    needed = needed_path(mode)
     if getattr(config, needed) is None:
         yield Finding(
             key="session_mode", message=f"cannot be {mode}: pipeline {config.name} declares no {needed}"

@@ -34,9 +34,10 @@ def faults(tmp_path: Path, text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", bundled_deployments())
-def test_every_bundled_deployment_loads_as_a_duplex_one(name: str) -> None:
-    deploy = load_deploy(name)
-    assert deploy.session_mode == "duplex"
+@pytest.mark.parametrize("platform", ["cpu", "cuda"])
+def test_every_bundled_deployment_loads(name: str, platform: str) -> None:
+    deploy = load_deploy(name, platform=platform)
+    assert deploy.session_mode == ("turn" if name == "cascade_turn" else "duplex")
     assert [stage.stage_id for stage in deploy.stages] == list(range(len(deploy.stages)))
 
 

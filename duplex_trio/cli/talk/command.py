@@ -54,6 +54,11 @@ def add_parser(subparsers: Any) -> None:
         default=os.environ.get(API_KEY_VARIABLE),
         help=f"default: {API_KEY_VARIABLE}",
     )
+    parser.add_argument(
+        "--deploy",
+        metavar="NAME|FILE",
+        help="deployment of the server that is started (default: cascade_cpu)",
+    )
     for role, what in (("llm", "language model"), ("asr", "speech recognition"), ("tts", "speech synthesis")):
         parser.add_argument(
             f"--{role}", metavar="REF", help=f"{what}: a packaged name, a folder, a file or a hub id"
@@ -116,10 +121,8 @@ def talk_options(args: argparse.Namespace) -> TalkOptions:
     if args.mic and args.wav:
         raise CommandError("--mic and recordings exclude each other")
     if args.url is not None:
-        if any(models.values()):
-            raise CommandError(
-                "--llm, --asr and --tts choose models of a server that is started here, not of --url"
-            )
+        if args.deploy is not None or any(models.values()):
+            raise CommandError("--deploy, --llm, --asr and --tts choose what is served here, not of --url")
         try:
             build_realtime_url(args.url)
         except ValueError as error:
@@ -128,6 +131,7 @@ def talk_options(args: argparse.Namespace) -> TalkOptions:
         utterances=[] if args.mic else load_utterances(args.wav),
         barge_in_after_s=None if args.no_barge_in else args.barge_in_after,
         url=args.url,
+        deploy=args.deploy,
         models=models,
         instructions=args.instructions,
         voice=args.voice,

@@ -28,7 +28,8 @@ class TalkOptions:
         utterances: recordings to say; none means a live microphone.
         barge_in_after_s, patience_s: see `Scenario`.
         url: of a server; without one a server is started.
-        models: references by stage name for the server that is started.
+        deploy: name or file of the deployment that it serves; the default one without.
+        models: references by stage name for it.
         instructions, voice: of the session.
         api_key: of the server at `url`.
     """
@@ -37,6 +38,7 @@ class TalkOptions:
     barge_in_after_s: float | None = 1.0
     patience_s: float = 60.0
     url: str | None = None
+    deploy: str | None = None
     models: Mapping[str, str | None] = field(factory=dict)
     instructions: str | None = None
     voice: str | None = None

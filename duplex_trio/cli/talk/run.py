@@ -66,7 +66,7 @@ async def _start_server(nursery: trio.Nursery, options: TalkOptions, view: View)
     from duplex_trio.serving.run import run_server
 
     view.waiting("Looking for the models")
-    plan = plan_serving(read_deploy(DEFAULT_DEPLOY, models=options.models))
+    plan = plan_serving(read_deploy(options.deploy or DEFAULT_DEPLOY, models=options.models))
     omni = await trio.to_thread.run_sync(make_omni, plan)
     view.waiting("Loading the models")
     address = await nursery.start(

@@ -16,7 +16,7 @@ from duplex_trio.pipelines.models import ModelUse
 DEFAULT_MODELS = {ASR: "whisper-tiny.en", LLM: "smollm2-135m", TTS: "hibari-heart"}
 _KINDS = {ASR: "asr", LLM: "llm", TTS: "tts"}
 
-_REMOTE = {"max_model_len", "default_sampling_params"}
+_REMOTE = {"max_model_len"}
 """What still matters of a language model that runs elsewhere."""
 
 COMPUTE_TYPES = (
