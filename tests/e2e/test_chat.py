@@ -38,6 +38,7 @@ ENDLESS: list[Any] = [{"role": "user", "content": "count " * 3900}]
 @frozen
 class Server:
     port: int
+    mode: str
 
     @property
     def client(self) -> OpenAI:
@@ -54,10 +55,14 @@ class Server:
         samples = (line.rpartition(" ") for line in body.splitlines() if line[0] != "#")
         return {name: float(value) for name, _, value in samples}
 
+    @property
+    def _asked(self) -> str:
+        return "duplex_chats" if self.mode == "duplex" else "duplex_requests_running"
+
     async def until_idle(self) -> None:
         """Wait until no request is in the engine any more."""
         with trio.fail_after(60):
-            while (figures := await self.figures())["duplex_live_requests"] or figures["duplex_chats"]:  # noqa: ASYNC110
+            while (figures := await self.figures())["duplex_live_requests"] or figures[self._asked]:  # noqa: ASYNC110
                 await trio.sleep(0.02)
         assert not any(
             value for name, value in figures.items() if name.startswith("duplex_stage_live_requests")
@@ -69,15 +74,17 @@ async def read_all(stream: trio.SocketStream) -> bytes:
         return b"".join([chunk async for chunk in stream])
 
 
-def run_server(deploy: str) -> Iterator[Server]:
+def run_server(folder: Path, base: str, mode: str) -> Iterator[Server]:
     package = str(Path(duplex_trio.__file__).parent.parent)
+    deploy = folder / "deploy.yaml"
+    deploy.write_text(f"base_config: {base}\nsession_mode: {mode}\n")
     command = [
         sys.executable,
         "-m",
         "duplex_trio",
         "serve",
         "--deploy",
-        deploy,
+        str(deploy),
         "--port",
         "0",
         "--api-key",
@@ -97,9 +104,10 @@ def run_server(deploy: str) -> Iterator[Server]:
             line = process.stdout.readline()
             assert line, seen
             seen += line
-        found = re.search(r"ws://127\.0\.0\.1:(\d+)/", seen)
+        found = re.search(r"HTTP +http://127\.0\.0\.1:(\d+)", seen)
         assert found is not None, seen
-        yield Server(int(found[1]))
+        assert ("WebSocket" in seen) == (mode == "duplex")
+        yield Server(int(found[1]), mode)
     finally:
         process.terminate()
         rest, _ = process.communicate(timeout=30)
@@ -107,14 +115,18 @@ def run_server(deploy: str) -> Iterator[Server]:
         assert process.returncode == 0
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    yield from run_server("scripted")
+@pytest.fixture(scope="module", params=["duplex", "turn"])
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The same pipeline behind either stack: every test runs on both."""
+    yield from run_server(tmp_path_factory.mktemp("deploy"), "scripted", request.param)
 
 
-@pytest.fixture(scope="module")
-def turns_server() -> Iterator[Server]:
-    yield from run_server("scripted_turns")
+@pytest.fixture(scope="module", params=["duplex", "turn"])
+def turns_server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """The same with a model that calls functions."""
+    yield from run_server(tmp_path_factory.mktemp("deploy"), "scripted_turns", request.param)
 
 
 # ---------------------------------------------------------------------- the SDK
@@ -379,6 +391,8 @@ async def test_raw_requests(server: Server, request_bytes: bytes, status: int) -
 
 async def test_chats_beside_a_session_leave_it_alone(server: Server) -> None:
     """A voice session goes through its turn while chats are asked and given up beside it."""
+    if server.mode != "duplex":
+        pytest.skip("it has no sessions")
     before = await server.figures()
     async with asking(server, stream=True, **SPOKEN):
         await trio.to_thread.run_sync(_hold_a_turn, server)

@@ -208,7 +208,7 @@ def test_a_faulty_deployment_is_one_line(tmp_path: Path) -> None:
     path.write_text("base_config: scripted\nduplex_session: {max_sesions: 3}\n")
     line = fails("--deploy", str(path))
     assert line.startswith(
-        f"duplex-trio: {path}: unknown key 'max_sesions' at duplex_session (did you mean max_sessions?)"
+        f"duplex-trio: {path}:2:18: unknown key 'max_sesions' at duplex_session (did you mean max_sessions?)"
     )
 
 
