@@ -223,7 +223,8 @@ class _Announcement:
 
 def _explain(error: BaseException) -> str:
     cause = error.__cause__
-    return str(error) if cause is None or not isinstance(error, StageLoadError) else f"{error}: {cause}"
+    known = cause is None or not isinstance(error, StageLoadError) or str(cause) in str(error)
+    return str(error) if known else f"{error}: {cause}"
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:

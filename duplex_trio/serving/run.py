@@ -14,8 +14,10 @@ Sessions do not live below their connections but in the engine: a session may ou
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import closing, nullcontext
 from functools import partial
@@ -54,6 +56,8 @@ log = structlog.get_logger("duplex_trio.serving")
 
 SWITCH_INTERVAL_S = 0.001
 """A stage thread that runs Python otherwise adds 5 ms to every turn of the loop (performance.md 5)."""
+LAST_WAIT_S = 5.0
+"""How long the end may take once everything is cancelled, before the process ends whatever hangs in it."""
 
 
 @define(eq=False)
@@ -215,10 +219,23 @@ async def _watch_signals(signals: AsyncIterator[int], stopping: _Stopping) -> No
         log.info("server.signal", signal=signal.Signals(number).name)
         if not stopping.ready or stopping.patience.cancel_called:
             stopping.everything.cancel()
+            _end_for_certain()
             return
         if stopping.asked.is_set():
             stopping.patience.cancel()
         stopping.asked.set()
+
+
+def _end_for_certain() -> None:
+    """A stage whose native code never returns cannot be cancelled; nobody has to come and kill the process."""
+
+    def end() -> None:
+        log.error("server.stuck", waited_s=LAST_WAIT_S)
+        os._exit(1)
+
+    timer = threading.Timer(LAST_WAIT_S, end)
+    timer.daemon = True  # who ends in time does not wait for it
+    timer.start()
 
 
 def tune_process() -> None:

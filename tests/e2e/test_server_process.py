@@ -1,95 +1,18 @@
 """The `serve` command as a process: what it prints, how it stops, and how it fails."""
 
-import os
-import re
 import signal
 import socket
 import subprocess
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import orjson
 import pytest
 import trio
-from attrs import define
 
-import duplex_trio
 from duplex_trio.testing.raw_websocket import CLOSE, RawWebSocket, upgrade_request
+from duplex_trio.testing.serve_command import serve_arguments, serve_command, serve_environment
 
 pytestmark = pytest.mark.e2e
-
-PACKAGE_PARENT = str(Path(duplex_trio.__file__).parent.parent)
-
-
-@define
-class Server:
-    process: trio.Process
-    output: str
-    log: Path
-
-    @property
-    def port(self) -> int:
-        found = re.search(r"ws://127\.0\.0\.1:(\d+)/v1/realtime", self.output)
-        assert found is not None, self.output
-        return int(found[1])
-
-    def signal(self, number: signal.Signals = signal.SIGTERM) -> None:
-        self.process.send_signal(number)
-
-    async def exit_code(self) -> int:
-        with trio.fail_after(60):
-            return await self.process.wait()
-
-    async def open(self) -> RawWebSocket:
-        client = await RawWebSocket.open(self.port)
-        await client.send(upgrade_request("/v1/realtime"))
-        assert (await client.response_head())[0] == 101
-        return client
-
-    async def health(self) -> int:
-        client = await RawWebSocket.open(self.port)
-        await client.send(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
-        status, _ = await client.response_head()
-        await client.aclose()
-        return status
-
-
-def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "duplex_trio.cli.main", "serve", *arguments]
-
-
-def environment(**extra: str) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": PACKAGE_PARENT, "PYTHONUNBUFFERED": "1", **extra}
-
-
-@asynccontextmanager
-async def serving(tmp_path: Path, *arguments: str, **env: str) -> AsyncIterator[Server]:
-    log = tmp_path / "log"
-    with log.open("wb") as stderr:
-        process = await trio.lowlevel.open_process(
-            command("--deploy", "scripted", "--port", "0", *arguments),
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            env=environment(**env),
-        )
-    try:
-        assert process.stdout is not None
-        server = Server(process, "", log)
-        with trio.fail_after(60):
-            while "Ready." not in server.output:
-                chunk = await process.stdout.receive_some()
-                assert chunk, log.read_text()
-                server.output += chunk.decode()
-        yield server
-    finally:
-        if process.returncode is None:
-            process.kill()
-        with trio.CancelScope(shield=True):
-            await process.wait()
-            assert process.stdout is not None
-            await process.stdout.aclose()
 
 
 async def last_frame(client: RawWebSocket) -> tuple[int, str]:
@@ -105,7 +28,7 @@ async def last_frame(client: RawWebSocket) -> tuple[int, str]:
 async def test_a_signal_gives_sessions_their_time_and_then_closes_them_with_a_reason(
     tmp_path: Path, number: signal.Signals
 ) -> None:
-    async with serving(tmp_path, "--drain-timeout", "0.3") as server:
+    async with serve_command(tmp_path, "--drain-timeout", "0.3") as server:
         live = await server.open()
         server.signal(number)
         assert await last_frame(live) == (1001, "server_shutdown")
@@ -115,7 +38,7 @@ async def test_a_signal_gives_sessions_their_time_and_then_closes_them_with_a_re
 
 
 async def test_a_draining_server_refuses_and_ends_when_the_last_session_has_left(tmp_path: Path) -> None:
-    async with serving(tmp_path, "--drain-timeout", "600") as server:
+    async with serve_command(tmp_path, "--drain-timeout", "600") as server:
         live = await server.open()
         assert await server.health() == 200
         server.signal()
@@ -136,7 +59,7 @@ async def test_a_draining_server_refuses_and_ends_when_the_last_session_has_left
 
 @pytest.mark.parametrize("path", ["native", "asgi"])
 async def test_a_client_that_has_not_asked_for_a_session_yet_is_told_too(tmp_path: Path, path: str) -> None:
-    async with serving(tmp_path, "--drain-timeout", "600", "--ws", path) as server:
+    async with serve_command(tmp_path, "--drain-timeout", "600", "--ws", path) as server:
         undecided = await RawWebSocket.open(server.port)
         await undecided.send(upgrade_request("/v1/duplex"))
         assert (await undecided.response_head())[0] == 101
@@ -150,7 +73,7 @@ async def test_a_client_that_has_not_asked_for_a_session_yet_is_told_too(tmp_pat
 
 
 async def test_a_second_signal_ends_sessions_at_once_but_says_goodbye(tmp_path: Path) -> None:
-    async with serving(tmp_path, "--drain-timeout", "600", "--host", "0.0.0.0") as server:
+    async with serve_command(tmp_path, "--drain-timeout", "600", "--host", "0.0.0.0") as server:
         live = await server.open()
         server.signal()
         with trio.fail_after(30):
@@ -164,7 +87,7 @@ async def test_a_second_signal_ends_sessions_at_once_but_says_goodbye(tmp_path: 
 
 
 async def test_the_log_has_a_line_per_thing_and_no_secret(tmp_path: Path) -> None:
-    async with serving(
+    async with serve_command(
         tmp_path, "--log-json", "--host", "0.0.0.0", DUPLEX_TRIO_API_KEY="sk-secret-1,sk-secret-2"
     ) as server:
         client = await RawWebSocket.open(server.port)
@@ -195,7 +118,12 @@ async def test_the_log_has_a_line_per_thing_and_no_secret(tmp_path: Path) -> Non
 def fails(*arguments: str) -> str:
     """Run the command; it must fail with one line, which is returned."""
     done = subprocess.run(
-        command(*arguments), capture_output=True, text=True, env=environment(), timeout=60, check=False
+        serve_arguments(*arguments),
+        capture_output=True,
+        text=True,
+        env=serve_environment(),
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 1, done
     assert done.stdout == ""
