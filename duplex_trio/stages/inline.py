@@ -52,7 +52,7 @@ class InlineStage(ThreadStage):
                     await self._kick.wait()
         finally:
             self._end_all(f"stage {self.name!r} has stopped")
-            self._worker.close()
+            self._close_worker()
 
     def _load(self) -> None:
         try:

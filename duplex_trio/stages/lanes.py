@@ -158,6 +158,9 @@ class LaneLoop(WorkerContext, Generic[LaneT]):
             # with it.
             log.exception("stage.died", stage=self.name)
             self._out(Died(error))
+        self._close_worker()
+
+    def _close_worker(self) -> None:
         try:
             self._worker.close()
         except Exception:

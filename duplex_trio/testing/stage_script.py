@@ -1,40 +1,68 @@
-"""A worker that does what its units say, a sink that remembers, and units that hold the stage's thread.
+"""A worker that does what its units say, a sink that remembers, and units that hold the worker in a step.
 
-For tests of what carries a worker (`stages/run.py`): they decide when a step is entered and left, and see every call.
+For tests of what carries a worker (a thread, a process, a task): they decide when a step is entered and left, and see
+every call, wherever it is made.
 """
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import trio
 from attrs import define, field
 
 from duplex_trio.stages.port import OutputSink, Stage, StageFailed, StageOutput, StageRequest
-from duplex_trio.stages.run import ThreadStage
 from duplex_trio.stages.worker import StageWorker, WorkerContext
+from duplex_trio.testing.gates import Gate, Notes
 
 GUARD_S = 20
 """A hang ends after this long; nothing is timed by it."""
 
-RunStage = Callable[..., AbstractAsyncContextManager[ThreadStage]]
-"""Takes a worker and options of `ThreadStage`; the stage runs inside of the context."""
+Carrier = Callable[..., Stage]
+"""What makes a stage from a worker and options."""
+
+RunStage = Callable[..., AbstractAsyncContextManager[Stage]]
+"""Takes a worker and options of what carries it; the stage runs inside of the context."""
+
+
+class Panic(BaseException):
+    """As a native runtime raises it: not an `Exception`."""
+
+
+def raise_it(error: BaseException) -> NoReturn:
+    """Raise; with `functools.partial` a callable that can be pickled."""
+    raise error
 
 
 @define(eq=False)
 class Hold:
     """A unit whose step says that it is being worked on and then waits to be let go."""
 
-    entered: threading.Event = field(factory=threading.Event)
-    leave: threading.Event = field(factory=threading.Event)
+    entered: Gate = field(factory=Gate)
+    leave: Gate = field(factory=Gate)
+
+    def pass_through(self) -> None:
+        """Enter and wait, on the worker's side."""
+        self.entered.set()
+        assert self.leave.wait(GUARD_S)
 
     async def wait_entered(self) -> None:
-        """Wait on the Trio thread until the step is entered."""
-        assert await trio.to_thread.run_sync(self.entered.wait, GUARD_S)
+        """Wait until the step is entered."""
+        await self.entered.wait_task()
+
+
+class Announced:
+    """A unit that opens its gate where it is read from a connection."""
+
+    def __init__(self) -> None:
+        self.gate = Gate()
+
+    def __setstate__(self, state: dict[str, Gate]) -> None:
+        self.gate = state["gate"]
+        self.gate.set()
 
 
 @define(eq=False)
@@ -45,26 +73,32 @@ class Many:
 
 
 class ScriptWorker(StageWorker):
-    """Does one unit at a time as the unit says; `calls` is what it was asked for.
+    """Does one unit at a time as the unit says.
 
-    An exception as a unit is raised by `submit`. `on_load` and `on_close` are called in the middle of those.
+    An exception as a unit is raised by `submit`, a callable is called in its step and yields what it returns.
+    `on_load` and `on_close` are called in the middle of those.
     """
 
     def __init__(self) -> None:
         self.name = "script"
-        self.calls: list[tuple[Any, ...]] = []
         self.units: deque[tuple[str, Any, bool]] = deque()
-        self.on_load: Callable[[], None] = lambda: None
-        self.on_close: Callable[[], None] = lambda: None
+        self.on_load: Callable[[], Any] = _nothing
+        self.on_close: Callable[[], Any] = _nothing
+        self._calls = Notes()
+
+    @property
+    def calls(self) -> list[tuple[Any, ...]]:
+        """What it was asked for so far."""
+        return self._calls.read()
 
     def load(self) -> None:
         """Note the call."""
-        self.calls.append(("load",))
+        self._calls.append(("load",))
         self.on_load()
 
     def open(self, request: StageRequest, context: WorkerContext) -> None:
         """Note the call."""
-        self.calls.append(("open", request.request_id))
+        self._calls.append(("open", request.request_id))
 
     def submit(self, request_id: str, unit: Any, final: bool, context: WorkerContext) -> None:
         """Queue the unit."""
@@ -74,7 +108,7 @@ class ScriptWorker(StageWorker):
 
     def abort(self, request_ids: Sequence[str]) -> None:
         """Note the call and drop the units."""
-        self.calls.append(("abort", *request_ids))
+        self._calls.append(("abort", *request_ids))
         self.units = deque(entry for entry in self.units if entry[0] not in request_ids)
 
     def step(self, context: WorkerContext) -> bool:
@@ -84,11 +118,14 @@ class ScriptWorker(StageWorker):
             return False
         self.units.remove(ready)
         request_id, unit, final = ready
-        self.calls.append(("step", request_id, unit))
+        self._calls.append(("step", request_id, unit if isinstance(unit, str | int) else type(unit).__name__))
         if isinstance(unit, Hold):
-            unit.entered.set()
-            assert unit.leave.wait(GUARD_S)
-        values = unit.values if isinstance(unit, Many) else [unit]
+            unit.pass_through()
+        values = [unit]
+        if isinstance(unit, Many):
+            values = unit.values
+        elif callable(unit):
+            values = [unit()]
         for index, value in enumerate(values):
             last = final and index == len(values) - 1
             context.emit(StageOutput(request_id=request_id, data=value, finished=last))
@@ -96,8 +133,20 @@ class ScriptWorker(StageWorker):
 
     def close(self) -> None:
         """Note the call."""
-        self.calls.append(("close",))
+        self._calls.append(("close",))
         self.on_close()
+
+
+class FrailWorker(ScriptWorker):
+    """Breaks when it is to forget a request."""
+
+    def abort(self, request_ids: Sequence[str]) -> None:
+        """Raise."""
+        raise RuntimeError("broken at an abort")
+
+
+def _nothing() -> None:
+    """Not a lambda, which cannot be pickled."""
 
 
 class Recorder(OutputSink):
@@ -139,7 +188,7 @@ class BrokenSink(OutputSink):
 
 @asynccontextmanager
 async def held(stage: Stage) -> AsyncIterator[None]:
-    """Keep the stage's thread inside a step until the block ends."""
+    """Keep the stage's worker inside a step until the block ends."""
     hold = Hold()
     stream = stage.open(StageRequest(request_id="hold"), Recorder())
     await stream.submit(hold)

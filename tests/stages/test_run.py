@@ -7,9 +7,11 @@ import trio
 from trio.testing import assert_checkpoints, assert_no_checkpoints, wait_all_tasks_blocked
 
 from duplex_trio.stages.port import StageFailed, StageOutput, StageRequest
+from duplex_trio.stages.process.run import ProcessStage
 from duplex_trio.stages.run import DRAINED_AT_ONCE_MAX
 from duplex_trio.testing.stage_script import (
     GUARD_S,
+    Announced,
     BrokenSink,
     Hold,
     Many,
@@ -20,9 +22,9 @@ from duplex_trio.testing.stage_script import (
 )
 
 
-async def test_outputs_arrive_in_order_and_the_last_releases_the_request(running: RunStage) -> None:
+async def test_outputs_arrive_in_order_and_the_last_releases_the_request(carried: RunStage) -> None:
     worker, sink = ScriptWorker(), Recorder()
-    async with running(worker) as stage:
+    async with carried(worker) as stage:
         stream = stage.open(StageRequest(request_id="a", owner="session"), sink)
         await stream.submit("one")
         stream.submit_nowait("two")
@@ -37,9 +39,9 @@ async def test_outputs_arrive_in_order_and_the_last_releases_the_request(running
             stream.submit_nowait("four")
 
 
-async def test_submit_waits_until_the_thread_took_the_unit(running: RunStage) -> None:
+async def test_submit_waits_until_the_thread_took_the_unit(carried_beside: RunStage) -> None:
     worker, sink = ScriptWorker(), Recorder()
-    async with running(worker) as stage, trio.open_nursery() as nursery:
+    async with carried_beside(worker) as stage, trio.open_nursery() as nursery:
         async with held(stage):
             stream = stage.open(StageRequest(request_id="a"), sink)
             acknowledged = trio.Event()
@@ -55,8 +57,8 @@ async def test_submit_waits_until_the_thread_took_the_unit(running: RunStage) ->
         assert await sink.wait_for(1) == ["unit"]
 
 
-async def test_which_calls_are_checkpoints(running: RunStage) -> None:
-    async with running(ScriptWorker()) as stage:
+async def test_which_calls_are_checkpoints(carried: RunStage) -> None:
+    async with carried(ScriptWorker()) as stage:
         with assert_no_checkpoints():
             stream = stage.open(StageRequest(request_id="a"), Recorder())
             stream.submit_nowait("unit")
@@ -67,11 +69,11 @@ async def test_which_calls_are_checkpoints(running: RunStage) -> None:
             await stage.open(StageRequest(request_id="b"), Recorder()).submit("unit")
 
 
-async def test_a_flood_of_outputs_lets_other_tasks_run_in_between(running: RunStage) -> None:
+async def test_a_flood_of_outputs_lets_other_tasks_run_in_between(carried_beside: RunStage) -> None:
     """A task that is always ready runs once in each turn of the loop; two turns hand over twice the most at once."""
     worker, sink, count = ScriptWorker(), Recorder(), 20 * DRAINED_AT_ONCE_MAX
     seen = [0]
-    async with running(worker) as stage:
+    async with carried_beside(worker) as stage:
         async with held(stage):
             flooded = stage.open(StageRequest(request_id="a"), sink)
             flooded.submit_nowait(Many(list(range(count))), final=True)
@@ -82,9 +84,9 @@ async def test_a_flood_of_outputs_lets_other_tasks_run_in_between(running: RunSt
     assert max(after - before for before, after in pairwise(seen)) <= 2 * DRAINED_AT_ONCE_MAX
 
 
-async def test_a_closed_window_pauses_its_own_request_only(running: RunStage) -> None:
+async def test_a_closed_window_pauses_its_own_request_only(carried: RunStage) -> None:
     worker, slow, quick = ScriptWorker(), Recorder(), Recorder()
-    async with running(worker) as stage:
+    async with carried(worker) as stage:
         stream = stage.open(StageRequest(request_id="slow", window=2), slow)
         for number in range(5):
             await stream.submit(number)
@@ -99,20 +101,20 @@ async def test_a_closed_window_pauses_its_own_request_only(running: RunStage) ->
         assert await slow.wait_for(5) == [0, 1, 2, 3, 4]
 
 
-async def test_one_unit_may_overshoot_the_window(running: RunStage) -> None:
-    async with running(ScriptWorker()) as stage:
+async def test_one_unit_may_overshoot_the_window(carried: RunStage) -> None:
+    async with carried(ScriptWorker()) as stage:
         stream = stage.open(StageRequest(request_id="a", window=1))
         await stream.submit(Many(list(range(10))), final=True)
         assert [output.data async for output in stream.outputs] == list(range(10))
 
 
-async def test_no_wakeup_is_lost_when_a_window_closes_and_opens_at_once(running: RunStage) -> None:
+async def test_no_wakeup_is_lost_when_a_window_closes_and_opens_at_once(carried: RunStage) -> None:
     class Eager(Recorder):
         def deliver(self, output: StageOutput | StageFailed) -> None:
             super().deliver(output)
             stream.consumed()
 
-    async with running(ScriptWorker()) as stage:
+    async with carried(ScriptWorker()) as stage:
         sink = Eager()
         stream = stage.open(StageRequest(request_id="a", window=2), sink)
         for number in range(500):
@@ -120,9 +122,9 @@ async def test_no_wakeup_is_lost_when_a_window_closes_and_opens_at_once(running:
         assert await sink.wait_for(500) == list(range(500))
 
 
-async def test_submit_waits_for_room_among_the_commands(running: RunStage) -> None:
+async def test_submit_waits_for_room_among_the_commands(carried_beside: RunStage) -> None:
     worker, sink = ScriptWorker(), Recorder()
-    async with running(worker, command_limit=3) as stage, trio.open_nursery() as nursery:
+    async with carried_beside(worker, command_limit=3) as stage, trio.open_nursery() as nursery:
         async with held(stage):
             stream = stage.open(StageRequest(request_id="a"), sink)
             stream.submit_nowait(0)
@@ -133,9 +135,9 @@ async def test_submit_waits_for_room_among_the_commands(running: RunStage) -> No
         assert await sink.wait_for(3) == [0, 1, 2]
 
 
-async def test_no_wakeup_is_lost_when_many_wait_for_room(running: RunStage) -> None:
+async def test_no_wakeup_is_lost_when_many_wait_for_room(carried: RunStage) -> None:
     sink = Recorder()
-    async with running(ScriptWorker(), command_limit=1) as stage:
+    async with carried(ScriptWorker(), command_limit=1) as stage:
         stream = stage.open(StageRequest(request_id="a"), sink)
 
         async def submit_all() -> None:
@@ -149,13 +151,13 @@ async def test_no_wakeup_is_lost_when_many_wait_for_room(running: RunStage) -> N
         assert sorted(sink.data) == sorted(list(range(50)) * 8)
 
 
-async def test_a_cancelled_submit_withdraws_its_unit_and_the_request_lives_on(running: RunStage) -> None:
+async def test_a_submit_that_is_cancelled_while_it_waits_for_room_leaves_nothing(
+    carried_beside: RunStage,
+) -> None:
     worker, sink = ScriptWorker(), Recorder()
-    async with running(worker, command_limit=2) as stage:
+    async with carried_beside(worker, command_limit=1) as stage:
         stream = stage.open(StageRequest(request_id="a"), sink)
         async with held(stage), trio.open_nursery() as submitters:
-            submitters.start_soon(stream.submit, "waits for the thread")
-            await wait_all_tasks_blocked()
             stream.submit_nowait("kept")
             submitters.start_soon(stream.submit, "waits for room")
             await wait_all_tasks_blocked()
@@ -164,9 +166,30 @@ async def test_a_cancelled_submit_withdraws_its_unit_and_the_request_lives_on(ru
         assert await sink.wait_for(2) == ["kept", "next"]
 
 
-async def test_an_abort_overtakes_queued_units(running: RunStage) -> None:
+async def test_a_cancelled_submit_withdraws_its_unit_and_the_request_lives_on(
+    carried_beside: RunStage,
+) -> None:
+    worker, sink, told = ScriptWorker(), Recorder(), Announced()
+    async with carried_beside(worker) as stage:
+        stream = stage.open(StageRequest(request_id="a"), sink)
+        async with held(stage), trio.open_nursery() as submitters:
+            submitters.start_soon(stream.submit, "waits for the worker")
+            await wait_all_tasks_blocked()
+            submitters.cancel_scope.cancel()
+            if isinstance(stage, ProcessStage):
+                # The process reads this behind what tells it of the cancellation.
+                stream.submit_nowait(told)
+                await told.gate.wait_task()
+            else:
+                stream.submit_nowait(told)
+        await stream.submit("next")
+        assert (await sink.wait_for(2))[1] == "next"
+        assert sink.data[0] != "waits for the worker"
+
+
+async def test_an_abort_overtakes_queued_units(carried_beside: RunStage) -> None:
     worker, sink = ScriptWorker(), Recorder()
-    async with running(worker) as stage:
+    async with carried_beside(worker) as stage:
         async with held(stage):
             stream = stage.open(StageRequest(request_id="a"), sink)
             for number in range(10):
@@ -181,10 +204,10 @@ async def test_an_abort_overtakes_queued_units(running: RunStage) -> None:
         assert stage.statistics().aborted_total == 1
 
 
-async def test_an_abort_between_two_steps_stops_an_open_request(running: RunStage) -> None:
+async def test_an_abort_between_two_steps_stops_an_open_request(carried_beside: RunStage) -> None:
     worker, sink = ScriptWorker(), Recorder()
     hold = Hold()
-    async with running(worker) as stage:
+    async with carried_beside(worker) as stage:
         stream = stage.open(StageRequest(request_id="a"), sink)
         stream.submit_nowait(hold)
         stream.submit_nowait("never")
@@ -197,8 +220,8 @@ async def test_an_abort_between_two_steps_stops_an_open_request(running: RunStag
         assert sink.received == []
 
 
-async def test_a_submit_that_an_abort_overtook_raises(running: RunStage) -> None:
-    async with running(ScriptWorker()) as stage, trio.open_nursery() as nursery:
+async def test_a_submit_that_an_abort_overtook_raises(carried_beside: RunStage) -> None:
+    async with carried_beside(ScriptWorker()) as stage, trio.open_nursery() as nursery:
         async with held(stage):
             stream = stage.open(StageRequest(request_id="a"), Recorder())
             raised = trio.Event()
@@ -214,13 +237,17 @@ async def test_a_submit_that_an_abort_overtook_raises(running: RunStage) -> None
         await raised.wait()
 
 
-async def test_an_id_is_free_again_at_once_after_an_abort(running: RunStage) -> None:
+async def test_an_id_is_free_again_at_once_after_an_abort(carried_beside: RunStage) -> None:
     worker, first, second = ScriptWorker(), Recorder(), Recorder()
-    hold = Hold()
-    async with running(worker) as stage:
+    begin, hold = Hold(), Hold()
+    async with carried_beside(worker) as stage:
         old = stage.open(StageRequest(request_id="a"), first)
+        await old.submit(begin)
+        await begin.wait_entered()
         old.submit_nowait("old")
         old.submit_nowait(hold)
+        await wait_all_tasks_blocked()
+        begin.leave.set()
         # Not a checkpoint: the output of "old" is made, but this task keeps the loop, so it is still under
         # way.
         assert hold.entered.wait(GUARD_S)
@@ -234,16 +261,16 @@ async def test_an_id_is_free_again_at_once_after_an_abort(running: RunStage) -> 
         assert second.data == ["new"]
 
 
-async def test_a_live_id_is_refused(running: RunStage) -> None:
-    async with running(ScriptWorker()) as stage:
+async def test_a_live_id_is_refused(carried: RunStage) -> None:
+    async with carried(ScriptWorker()) as stage:
         stage.open(StageRequest(request_id="a"), Recorder())
         with pytest.raises(ValueError, match="'a' is already live"):
             stage.open(StageRequest(request_id="a"), Recorder())
 
 
-async def test_a_sink_that_raises_loses_its_own_request_only(running: RunStage) -> None:
+async def test_a_sink_that_raises_loses_its_own_request_only(carried: RunStage) -> None:
     worker, sound = ScriptWorker(), Recorder()
-    async with running(worker) as stage:
+    async with carried(worker) as stage:
         broken = stage.open(StageRequest(request_id="broken"), BrokenSink())
         broken.submit_nowait("one")
         await broken.wait_released()
@@ -265,10 +292,10 @@ class _Choosy(Recorder):
             raise RuntimeError("not that one")
 
 
-async def test_a_sink_that_raises_learns_that_its_request_is_over(running: RunStage) -> None:
+async def test_a_sink_that_raises_learns_that_its_request_is_over(carried: RunStage) -> None:
     """Its owner would wait for ever otherwise."""
     sink = _Choosy()
-    async with running(ScriptWorker()) as stage:
+    async with carried(ScriptWorker()) as stage:
         stream = stage.open(StageRequest(request_id="a"), sink)
         await stream.submit("one")
         await stream.submit("two")
@@ -280,8 +307,8 @@ async def test_a_sink_that_raises_learns_that_its_request_is_over(running: RunSt
             await stream.submit("three")
 
 
-async def test_outputs_as_a_channel(running: RunStage) -> None:
-    async with running(ScriptWorker()) as stage:
+async def test_outputs_as_a_channel(carried: RunStage) -> None:
+    async with carried(ScriptWorker()) as stage:
         stream = stage.open(StageRequest(request_id="a"))
         await stream.submit("one")
         await stream.submit("two", final=True)
@@ -294,9 +321,9 @@ async def test_outputs_as_a_channel(running: RunStage) -> None:
             _ = stage.open(StageRequest(request_id="b"), Recorder()).outputs
 
 
-async def test_a_reader_that_closes_its_channel_aborts_the_request(running: RunStage) -> None:
+async def test_a_reader_that_closes_its_channel_aborts_the_request(carried: RunStage) -> None:
     worker = ScriptWorker()
-    async with running(worker) as stage:
+    async with carried(worker) as stage:
         stream = stage.open(StageRequest(request_id="a"))
         await stream.outputs.aclose()
         stream.submit_nowait("one")

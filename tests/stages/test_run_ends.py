@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
+from functools import partial
 
 import pytest
 import trio
@@ -12,20 +11,25 @@ from trio.testing import wait_all_tasks_blocked
 from duplex_trio.stages.errors import StageLoadError
 from duplex_trio.stages.port import StageFailed, StageRequest, StageStream
 from duplex_trio.stages.run import ThreadStage, run_stage
-from duplex_trio.testing.stage_script import GUARD_S, Hold, Recorder, RunStage, ScriptWorker, held
+from duplex_trio.testing.gates import Gate
+from duplex_trio.testing.stage_script import (
+    GUARD_S,
+    Carrier,
+    FrailWorker,
+    Hold,
+    Panic,
+    Recorder,
+    RunStage,
+    ScriptWorker,
+    held,
+    raise_it,
+)
 
 
-def fail_with(error: Exception) -> Callable[[], None]:
-    def fail() -> None:
-        raise error
-
-    return fail
-
-
-async def test_a_runtime_that_cannot_load_is_reported_and_closed() -> None:
+async def test_a_runtime_that_cannot_load_is_reported_and_closed(any_carrier: Carrier) -> None:
     worker = ScriptWorker()
-    worker.on_load = worker.on_close = fail_with(OSError("no weights"))
-    stage = ThreadStage(worker)
+    worker.on_load = worker.on_close = partial(raise_it, OSError("no weights"))
+    stage = any_carrier(worker)
     with (
         trio.fail_after(GUARD_S),
         pytest.raises(StageLoadError, match="'script' could not be loaded: no weights"),
@@ -36,13 +40,9 @@ async def test_a_runtime_that_cannot_load_is_reported_and_closed() -> None:
         stage.open(StageRequest(request_id="a"))
 
 
-class Panic(BaseException):
-    """As a native runtime raises it: not an `Exception`."""
-
-
 @pytest.mark.parametrize("error", [RuntimeError("out of memory"), Panic("out of memory")])
 async def test_a_runtime_that_breaks_fails_every_request_and_every_waiter(
-    running: RunStage, error: BaseException
+    carried_beside: RunStage, error: BaseException
 ) -> None:
     worker, sink = ScriptWorker(), Recorder()
     refused = 0
@@ -53,7 +53,7 @@ async def test_a_runtime_that_breaks_fails_every_request_and_every_waiter(
             await stream.submit("unit")
         refused += 1
 
-    async with running(worker, command_limit=5) as stage, trio.open_nursery() as nursery:
+    async with carried_beside(worker, command_limit=5) as stage, trio.open_nursery() as nursery:
         async with held(stage):
             failing = stage.open(StageRequest(request_id="a"), sink)
             channel = stage.open(StageRequest(request_id="b"))
@@ -79,17 +79,10 @@ async def test_a_runtime_that_breaks_fails_every_request_and_every_waiter(
     assert worker.calls[-1] == ("close",)
 
 
-class _Frail(ScriptWorker):
-    """Breaks when it is to forget a request."""
-
-    def abort(self, request_ids: Sequence[str]) -> None:
-        raise RuntimeError("broken at an abort")
-
-
-async def test_a_runtime_that_breaks_at_an_abort_lets_go_of_it(running: RunStage) -> None:
+async def test_a_runtime_that_breaks_at_an_abort_lets_go_of_it(carried: RunStage) -> None:
     """Whoever waits for the aborted request to be released is not left waiting, and the others fail."""
     sink = Recorder()
-    async with running(_Frail()) as stage:
+    async with carried(FrailWorker()) as stage:
         other = stage.open(StageRequest(request_id="a"), sink)
         aborted = stage.open(StageRequest(request_id="b"))
         await aborted.submit("unit")
@@ -100,10 +93,10 @@ async def test_a_runtime_that_breaks_at_an_abort_lets_go_of_it(running: RunStage
         assert sink.failure.code == "engine_dead"
 
 
-async def test_stopping_waits_for_the_step_and_fails_what_is_left() -> None:
+async def test_stopping_waits_for_the_step_and_fails_what_is_left(carrier: Carrier) -> None:
     worker, sink, hold = ScriptWorker(), Recorder(), Hold()
     stopped = trio.Event()
-    stage = ThreadStage(worker)
+    stage = carrier(worker)
 
     async def carry(task_status: trio.TaskStatus[trio.CancelScope]) -> None:
         with trio.CancelScope() as scope:
@@ -131,8 +124,8 @@ async def test_stopping_waits_for_the_step_and_fails_what_is_left() -> None:
 
 
 async def test_stopping_while_it_loads_leaves_it_to_close_itself() -> None:
-    worker, hold, closed = ScriptWorker(), Hold(), threading.Event()
-    worker.on_load = lambda: (hold.entered.set(), hold.leave.wait(GUARD_S))[0]
+    worker, hold, closed = ScriptWorker(), Hold(), Gate()
+    worker.on_load = hold.pass_through
     worker.on_close = closed.set
     with trio.fail_after(GUARD_S):
         async with trio.open_nursery() as nursery:
@@ -140,14 +133,14 @@ async def test_stopping_while_it_loads_leaves_it_to_close_itself() -> None:
             await hold.wait_entered()
             nursery.cancel_scope.cancel()
         hold.leave.set()
-        assert await trio.to_thread.run_sync(closed.wait, GUARD_S)
+        await closed.wait_task()
     assert worker.calls == [("load",), ("close",)]
 
 
-async def test_a_runtime_that_fails_to_close_does_not_harm_the_stop(running: RunStage) -> None:
+async def test_a_runtime_that_fails_to_close_does_not_harm_the_stop(carried: RunStage) -> None:
     worker, sink = ScriptWorker(), Recorder()
-    worker.on_close = fail_with(RuntimeError("stuck"))
-    async with running(worker) as stage:
+    worker.on_close = partial(raise_it, RuntimeError("stuck"))
+    async with carried(worker) as stage:
         await stage.open(StageRequest(request_id="a"), sink).submit("unit")
         assert await sink.wait_for(1) == ["unit"]
     assert worker.calls[-1] == ("close",)
