@@ -18,7 +18,7 @@ from duplex_trio.stages.port import OutputSink, Stage, StageFailed, StageOutput,
 from duplex_trio.stages.worker import StageWorker, WorkerContext
 from duplex_trio.testing.gates import Gate, Notes
 
-GUARD_S = 20
+GUARD_S = 120
 """A hang ends after this long; nothing is timed by it."""
 
 Carrier = Callable[..., Stage]

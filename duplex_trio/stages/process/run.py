@@ -150,6 +150,7 @@ class ProcessStage(ProcessStreams):
                 await self._over.wait()
                 self.alive = False
                 if self._cause is not None:
+                    self.last_error = self._cause
                     self._end_all(f"stage {self.name!r} died: {self._cause}")
                 await self._bring_to_end(process)
                 nursery.cancel_scope.cancel()
@@ -162,6 +163,7 @@ class ProcessStage(ProcessStreams):
             self._cause = f"its process {ending}"
             if not self._loaded.is_set():
                 self._cause = why_not_loaded(process.python, ending, self._printed.tail)
+        self.last_error = self._cause
         log.error("stage.died", stage=self.name, process=process.pid, ending=ending, cause=self._cause)
         self._end_all(f"stage {self.name!r} died: {self._cause}")
 
