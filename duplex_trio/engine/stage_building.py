@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
+from duplex_trio.deploy.devices import replica_places
 from duplex_trio.pipelines.config import StageSpec
 from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.stages.pool import StagePool
 from duplex_trio.stages.port import Stage
+from duplex_trio.stages.process.run import ProcessStage
 from duplex_trio.stages.worker import StageWorker
 
 StageFactory = Callable[[StageWorker], Stage]
@@ -32,6 +35,10 @@ def build_stage(pipeline: Pipeline, spec: StageSpec, in_thread: StageFactory) ->
         match deploy.execution:
             case "remote":
                 return pipeline.build_remote_stage(spec.stage_id)
+            case "process":
+                place = replica_places(deploy, os.environ)[index]
+                worker = pipeline.build_worker(spec.stage_id)
+                return ProcessStage(worker, python=deploy.python, environment=place.environment)
             case _:
                 return in_thread(pipeline.build_worker(spec.stage_id))
 
