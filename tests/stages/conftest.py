@@ -55,15 +55,9 @@ def carried_beside(request: pytest.FixtureRequest) -> RunStage:
     return partial(running_stage, CARRIERS[request.param])
 
 
-@pytest.fixture(params=("thread", PROCESS, "inline"))
-def any_carrier(request: pytest.FixtureRequest) -> Carrier:
-    """What makes a stage from a worker, of each kind."""
-    return CARRIERS[request.param]
-
-
 @pytest.fixture(params=BESIDE)
 def carrier(request: pytest.FixtureRequest) -> Carrier:
-    """The same for those that carry it beside the loop."""
+    """What makes such a stage from a worker."""
     return CARRIERS[request.param]
 
 

@@ -26,10 +26,10 @@ from duplex_trio.testing.stage_script import (
 )
 
 
-async def test_a_runtime_that_cannot_load_is_reported_and_closed(any_carrier: Carrier) -> None:
+async def test_a_runtime_that_cannot_load_is_reported_and_closed(carrier: Carrier) -> None:
     worker = ScriptWorker()
     worker.on_load = worker.on_close = partial(raise_it, OSError("no weights"))
-    stage = any_carrier(worker)
+    stage = carrier(worker)
     with (
         trio.fail_after(GUARD_S),
         pytest.raises(StageLoadError, match="'script' could not be loaded: no weights"),
@@ -137,10 +137,10 @@ async def test_stopping_while_it_loads_leaves_it_to_close_itself() -> None:
     assert worker.calls == [("load",), ("close",)]
 
 
-async def test_a_runtime_that_fails_to_close_does_not_harm_the_stop(carried: RunStage) -> None:
+async def test_a_runtime_that_fails_to_close_does_not_harm_the_stop(carried_beside: RunStage) -> None:
     worker, sink = ScriptWorker(), Recorder()
     worker.on_close = partial(raise_it, RuntimeError("stuck"))
-    async with carried(worker) as stage:
+    async with carried_beside(worker) as stage:
         await stage.open(StageRequest(request_id="a"), sink).submit("unit")
         assert await sink.wait_for(1) == ["unit"]
     assert worker.calls[-1] == ("close",)
