@@ -18,6 +18,7 @@ NAMES = frozenset(
 WRITES_JSON = {
     "cli/": "results of commands",
     "models/": "files and prompts",
+    "stages/process/": "versions and log lines of a process",
     "stages/remote/": "requests to an engine elsewhere",
     "serving/routes.py": "answers to HTTP requests",
     "serving/responses.py": "answers that many routes share",
