@@ -20,13 +20,30 @@ _NAME = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
 _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 
 
+RULES = (
+    "stages",
+    "ids",
+    "names",
+    "execution",
+    "sources",
+    "entry",
+    "final",
+    "reachable",
+    "dead_end",
+    "window",
+    "constraints",
+    "mode",
+    "paths",
+)
+"""The rules by name; docs/pipelines.md says what each demands."""
+
+
 @frozen(kw_only=True)
 class TopologyFault:
     """One thing that a declaration gets wrong.
 
     Attributes:
-        rule: a short name of the rule: `stages`, `ids`, `names`, `execution`, `sources`, `entry`, `final`,
-            `reachable`, `dead_end`, `window`, `constraints`, `mode`, `paths`.
+        rule: the rule, of `RULES`.
         stage: the stage as people call it, `1 (llm)`; None where the fault is the pipeline's.
         message: what is wrong, in a sentence that names the stage.
     """

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from duplex_trio.pipelines.config import PipelineConfig, StageSpec
 from duplex_trio.pipelines.registry import pipeline_config, pipeline_names
-from duplex_trio.pipelines.topology import TopologyError, check_topology, topology_faults
+from duplex_trio.pipelines.topology import RULES, TopologyError, check_topology, topology_faults
 
 PATH = "package.module:make"
 
@@ -171,6 +171,10 @@ def test_a_broken_rule_is_named(config: PipelineConfig, rule: str, message: str)
     assert f"[{rule}]" in str(caught.value)
     stage_of = next(fault.stage for fault in caught.value.faults if str(fault) == message)
     assert stage_of is None or f"stage {stage_of} " in message
+
+
+def test_every_rule_is_broken_by_some_row() -> None:
+    assert {rule for _, rule, _ in WRONG.values()} == set(RULES)
 
 
 def test_every_fault_is_told_at_once() -> None:
