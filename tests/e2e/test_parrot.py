@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import shutil
 import subprocess
@@ -14,9 +16,10 @@ import numpy as np
 import pytest
 import trio
 from attrs import frozen
+from openai import AsyncOpenAI
 
 from duplex_trio.clients import DuplexClient
-from duplex_trio.protocol.duplex.audio import pcm16_bytes, resample
+from duplex_trio.protocol.duplex.audio import pcm16_bytes, resample, wav_bytes
 from duplex_trio.stages.units import Pcm
 from duplex_trio.testing.server_process import ServedPort, server_process
 
@@ -116,6 +119,43 @@ async def test_what_comes_back_is_what_was_said(server: ServedPort) -> None:
             assert found.share > 0.9
             assert found.begin_s < 0.5
             assert likeness(as_the_parrot_says_it(other), heard).share < 0.5
+
+
+async def test_chat_completions_of_a_turn_deployment_say_it_back(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    """A deployment of the user's own inherits from the package's by its name."""
+    deployment = tmp_path / "quiet_parrot.yaml"
+    deployment.write_text("base_config: parrot\nsession_mode: turn\n")
+    said = sweep(300, 800)
+    message = {
+        "type": "input_audio",
+        "input_audio": {
+            "data": base64.b64encode(wav_bytes(pcm16_bytes(said), SAID_RATE_HZ)).decode(),
+            "format": "wav",
+        },
+    }
+    with server_process("--deploy", str(deployment), start_timeout_s=60.0) as served:
+        async with AsyncOpenAI(base_url=served.http_base, api_key="none") as client:
+            chat = await client.chat.completions.create(
+                model="parrot",
+                modalities=["text", "audio"],
+                audio={"voice": "parrot", "format": "pcm16"},
+                messages=[{"role": "user", "content": [message]}],
+            )
+    assert chat.choices[0].message.audio is not None
+    spoken = base64.b64decode(chat.choices[0].message.audio.data)
+    heard = np.frombuffer(spoken, "<i2").astype(np.float32) / 32768
+    assert likeness(as_the_parrot_says_it(said), heard).share > 0.9
+
+
+def test_it_is_in_the_list_of_pipelines(environment: dict[str, str]) -> None:
+    """With its package, and nothing wrong with it."""
+    command = [sys.executable, "-m", "duplex_trio", "models", "--pipelines", "--json"]
+    printed = subprocess.run(command, env=environment, check=True, capture_output=True, timeout=60).stdout
+    (listed,) = [row for row in json.loads(printed) if row["name"] == "parrot"]
+    assert (listed["package"], listed["version"], listed["faults"]) == ("duplex-trio-parrot", "0.1.0", [])
+    assert listed["modes"] == ["duplex", "turn"]
 
 
 async def test_it_can_be_interrupted(server: ServedPort) -> None:
