@@ -101,19 +101,20 @@ class OmniThread:
     # ------------------------------------------------------------------ in the thread
 
     def _main(self, ready: SimpleQueue[BaseException | None]) -> None:
-        failure: BaseException | None = None
+        failure: BaseException = RuntimeError("the model was closed while it was loaded")
         try:
             trio.run(self._carry, ready)
-        except BaseException as error:
+        except (Exception, BaseExceptionGroup) as error:
             # Told to whoever waits for the model; there is nobody else in this thread.
             failure = _alone(error)
             log.warning("omni.failed", error=str(failure))
-        with self._changing:
-            self._stopped, self._token = True, None
-            left, self._batches = self._batches, set()
-        for batch in left:
-            batch.over()
-        ready.put(failure or RuntimeError("the model was closed while it was loaded"))
+        finally:
+            with self._changing:
+                self._stopped, self._token = True, None
+                left, self._batches = self._batches, set()
+            for batch in left:
+                batch.over()
+            ready.put(failure)
 
     async def _carry(self, ready: SimpleQueue[BaseException | None]) -> None:
         with self._changing:

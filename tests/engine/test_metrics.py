@@ -10,9 +10,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from duplex_trio.engine import SessionLimits
 from duplex_trio.engine.metrics import _HISTOGRAMS, _TOTALS
+from duplex_trio.entrypoints.async_omni import AsyncOmni
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni
 from duplex_trio.models.scripted.native import NativePipeline
 from duplex_trio.models.scripted.script import Script
+from duplex_trio.models.scripted.turns import TurnsPipeline
 from duplex_trio.protocol.duplex import (
     BargeIn,
     CloseSession,
@@ -136,13 +138,16 @@ def test_the_document_lists_what_is_served() -> None:
     document = Path(__file__).parents[2] / "docs" / "metrics.md"
     rows = [line.split("|")[1:4] for line in document.read_text().splitlines() if line.startswith("| `")]
     listed = {name.strip(" `"): (kind.strip(), labels.strip(" `")) for name, kind, labels in rows}
-    omni = DuplexOmni(NativePipeline())
+    families = [
+        *DuplexOmni(NativePipeline()).duplex_engine.metrics.registry.collect(),
+        *AsyncOmni(TurnsPipeline()).turn_engine.registry.collect(),
+    ]
     served = {
         family.name: (
             family.type,
             ",".join({key: None for sample in family.samples for key in sample.labels}),
         )
-        for family in omni.duplex_engine.metrics.registry.collect()
+        for family in families
     }
     for name, (kind, labels) in served.items():
         assert listed.pop(name) == (kind, labels.replace(",le", "").removeprefix("le")), name

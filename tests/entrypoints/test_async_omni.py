@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from duplex_trio.entrypoints.async_omni import (
+    RELEASE_WAIT_S,
     AsyncOmni,
     CallOutput,
     EndOutput,
@@ -32,6 +33,7 @@ from duplex_trio.entrypoints.async_omni import (
     Usage,
     WarmUpError,
 )
+from duplex_trio.models.scripted.native import NativePipeline
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script, tool_call
 from duplex_trio.models.scripted.turns import TurnsPipeline
@@ -39,7 +41,7 @@ from duplex_trio.models.scripted.workers import ScriptedAsr, ScriptedLlm, tone
 from duplex_trio.protocol.pictures import grey_png
 from duplex_trio.stages.units import ChatCall, ChatPrompt, GenerationParams
 from duplex_trio.stages.worker import StageWorker, WorkerContext
-from duplex_trio.testing import scripted_requests
+from duplex_trio.testing import scripted_omni, scripted_requests
 from duplex_trio.testing.run import inline_stages
 
 LONG = "word " * 400
@@ -343,6 +345,26 @@ async def test_one_that_waits_can_be_aborted(autojump_clock: MockClock) -> None:
             await trio.sleep(0.1)
             assert results == [[EndOutput(finish_reason="abort")]]
         await idle(omni)
+
+
+async def test_who_leaves_a_stage_that_is_busy_waits_a_bounded_time(autojump_clock: MockClock) -> None:
+    """The request keeps its place until the stage has let go of it, and the stage's next step is somebody else's."""
+    async with scripted_requests(Script(otherwise=lambda _: LONG), step_s={"llm": 60.0}) as omni:
+        began_s = trio.current_time()
+        with trio.move_on_after(1.0):
+            await omni.complete("x")
+        assert trio.current_time() - began_s == pytest.approx(1.0 + RELEASE_WAIT_S)
+        assert omni.statistics().requests == 1
+        await trio.sleep(120)
+        await idle(omni)
+
+
+async def test_a_shutdown_does_not_wait_for_a_stage_that_is_busy(autojump_clock: MockClock) -> None:
+    began_s = trio.current_time()
+    async with scripted_requests(Script(otherwise=lambda _: LONG), step_s={"llm": 600.0}) as omni:
+        with trio.move_on_after(1.0):
+            await omni.complete("x")
+    assert trio.current_time() - began_s < 30
 
 
 @pytest.mark.parametrize("after_s", [0.0, 0.01, 0.03, 0.05, 0.11, 0.31, 0.7])
@@ -665,7 +687,22 @@ async def test_pictures_that_are_none_are_refused(autojump_clock: MockClock) -> 
 
 
 async def test_a_model_without_a_way_to_answer_requests_is_no_omni() -> None:
-    from duplex_trio.models.scripted.native import NativePipeline
-
     with pytest.raises(ValueError, match="processor is not declared"):
         AsyncOmni(NativePipeline())
+
+
+# ------------------------------------------------------------------ beside sessions
+
+
+async def test_a_model_that_has_sessions_answers_requests_too(autojump_clock: MockClock) -> None:
+    """By the same method, and in nobody's session; a model that owns its turns has no answer to a request."""
+    async with scripted_omni(Script(heard=["and I said"])) as omni:
+        assert (await omni.complete(OmniRequest(said(), modalities=["audio"]))).text == "You said: and I said"
+        assert omni.statistics().sessions == 0
+        await omni.drain(1.0)
+        with pytest.raises(RequestRefused):
+            await omni.complete("hello")
+    async with scripted_omni(pipeline=NativePipeline()) as omni:
+        with pytest.raises(RequestRefused) as caught:
+            await omni.complete(OmniRequest("hello", modalities=["audio"]))
+        assert caught.value.code == "text_only_turn_unsupported"

@@ -21,7 +21,7 @@ from duplex_trio.engine.turn.outputs import EndOutput, OmniOutput, TranscriptOut
 from duplex_trio.engine.turn.reader import ResultReader
 from duplex_trio.engine.turn.request import OmniRequest
 from duplex_trio.pipelines.processor import TurnProcessor
-from duplex_trio.pipelines.requests import TurnInput
+from duplex_trio.pipelines.requests import TurnInput, TurnPlan
 from duplex_trio.pipelines.results import ListenResult, ModelFailure, ModelResult, UserTranscript
 from duplex_trio.protocol.refusal import RequestError, RequestFailed
 from duplex_trio.protocol.sound import TimeStretcher, resample
@@ -77,6 +77,7 @@ class LiveRequest:
         self._read_timeout_s = read_timeout_s
         self._closing = closing_sound(request, processor)
         self._send, self.outputs = trio.open_memory_channel[OmniOutput](OUTPUTS_MAX)
+        self._unreleased: list[PipelineRequest] = []
         self._scope = trio.CancelScope()
         self._ending_asked: Callable[[], EndOutput | RequestError] | None = None
         self._reader = ResultReader(
@@ -86,7 +87,6 @@ class LiveRequest:
             if request.speed == 1.0 or processor.speaks_at_speed
             else TimeStretcher(processor.output_sample_rate_hz, request.speed),
         )
-        self._heard_count = 0
 
     def abort(self) -> None:
         """End it now, as `abort`. Idempotent, never blocks."""
@@ -118,7 +118,10 @@ class LiveRequest:
                 cut = self._ending_asked or _stopped
                 self.ending = cut()
             self._send.close()
-            self.released.set()
+            try:
+                await self._release_rest()  # noqa: ASYNC102  shields each of its attempts
+            finally:
+                self.released.set()
 
     def _stop(self, ending: Callable[[], EndOutput | RequestError]) -> None:
         if self.ending is None and self._ending_asked is None:
@@ -201,8 +204,8 @@ class LiveRequest:
                 await self._deliver(heard)
             return False
 
-        self._heard_count += 1
-        await self._carry(f"{self.request_id}-sound-{self._heard_count}", turn, take)
+        # Nobody can have chosen the same id for a request of theirs.
+        await self._carry(f"{self.request_id}-sound-{secrets.token_hex(8)}", turn, take)
         if words is None:
             raise RequestFailed(
                 "runtime_data_plane_stream_failed",
@@ -238,6 +241,18 @@ class LiveRequest:
         """Take a turn through the stages, until `take` says that nothing more is wanted; whether it did."""
         plan = await self._processor.prepare_turn(turn)
         request = self._orchestrator.open_turn(request_id, plan, owner=self.request_id)
+        self._unreleased.append(request)
+        try:
+            enough = await self._pump(request, plan, take)
+        finally:
+            request.abort()
+        await self._orchestrator.release(request)
+        self._unreleased.remove(request)
+        return enough
+
+    async def _pump(
+        self, request: PipelineRequest, plan: TurnPlan, take: Callable[[ModelResult], Awaitable[bool]]
+    ) -> bool:
         try:
             await request.submit(plan.entry)
             async for delivered in request.outputs:
@@ -252,17 +267,16 @@ class LiveRequest:
             raise _not_taken(error, request) from error
         else:
             return False
-        finally:
-            await self._release(request)  # noqa: ASYNC102  shields each of its attempts
 
-    async def _release(self, request: PipelineRequest) -> None:
-        request.abort()
-        while True:
-            with trio.move_on_after(RELEASE_TIMEOUT_S, shield=True):
-                await self._orchestrator.release(request)
-                return
-            log.warning("request.release_slow", request_id=request.request_id)
-            await trio.lowlevel.checkpoint_if_cancelled()
+    async def _release_rest(self) -> None:
+        """Wait until the stages have let go of what was cut off; the end of the engine alone ends the wait."""
+        for request in self._unreleased:
+            while True:
+                with trio.move_on_after(RELEASE_TIMEOUT_S, shield=True):
+                    await self._orchestrator.release(request)
+                    break
+                log.warning("request.release_slow", request_id=request.request_id)
+                await trio.lowlevel.checkpoint_if_cancelled()
 
 
 def _not_taken(error: trio.BrokenResourceError, request: PipelineRequest) -> RequestFailed:
