@@ -621,7 +621,12 @@ SILENT = np.zeros(10, np.float32)
 WRONG: Sequence[tuple[Callable[[], OmniRequest], str, str]] = [
     (lambda: OmniRequest([]), "invalid_value", "messages"),
     (lambda: OmniRequest([5]), "invalid_value", "messages[0]"),  # type: ignore[list-item]
+    (lambda: OmniRequest(5), "invalid_value", "messages[0]"),
     (lambda: OmniRequest(""), "invalid_value", "messages[0].content"),
+    (lambda: OmniRequest(Message("user", 5)), "invalid_value", "messages[0].content[0]"),
+    (lambda: OmniRequest("x", modalities=5), "invalid_value", "modalities"),
+    (lambda: OmniRequest("x", tools=5), "invalid_value", "tools[0].name"),
+    (lambda: OmniRequest(Message("assistant", calls=5)), "invalid_value", "messages[0].calls[0]"),
     (lambda: OmniRequest([Message("robot", "x")]), "invalid_value", "messages[0].role"),  # type: ignore[arg-type]
     (lambda: OmniRequest([Message("user", [5])]), "invalid_value", "messages[0].content[0]"),
     (lambda: OmniRequest([Message("user", Text(5))]), "invalid_value", "messages[0].content[0].text"),  # type: ignore[arg-type]

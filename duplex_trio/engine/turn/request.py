@@ -43,16 +43,19 @@ class Picture:
 Part = Text | Sound | Picture
 
 
+def _listed(given: Any) -> tuple[Any, ...]:
+    """What was given as a tuple; what is no list stands in it alone, for `checks` to refuse."""
+    try:
+        return tuple(given)
+    except TypeError:
+        return (given,)
+
+
 def _parts(content: Any) -> tuple[Any, ...]:
-    if isinstance(content, str):
-        return (Text(content),) if content else ()
-    if isinstance(content, Part):
-        return (content,)
-    return tuple(Text(part) if isinstance(part, str) else part for part in content)
-
-
-def _tuple(given: Any) -> tuple[Any, ...]:
-    return tuple(given)
+    if content is None or content == "":
+        return ()
+    parts = [content] if isinstance(content, str | Part) else _listed(content)
+    return tuple(Text(part) if isinstance(part, str) else part for part in parts)
 
 
 @frozen
@@ -68,7 +71,7 @@ class Message:
 
     role: Role
     content: tuple[Part, ...] = field(default=(), converter=_parts)
-    calls: tuple[ChatCall, ...] = field(default=(), converter=_tuple, kw_only=True)
+    calls: tuple[ChatCall, ...] = field(default=(), converter=_listed, kw_only=True)
     call_id: str | None = field(default=None, kw_only=True)
 
 
@@ -77,11 +80,11 @@ def _messages(given: Any) -> tuple[Any, ...]:
         return (given,)
     if isinstance(given, str | Part):
         return (Message("user", given),)
-    return tuple(given)
+    return _listed(given)
 
 
 def _modalities(given: Any) -> tuple[Any, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
+    return (given,) if isinstance(given, str) else _listed(given)
 
 
 @frozen
@@ -116,7 +119,7 @@ class OmniRequest:
     language: str | None = field(default=None, kw_only=True)
     temperature: float | None = field(default=None, kw_only=True)
     sampling: Sampling = field(default=Factory(Sampling), kw_only=True)
-    tools: tuple[Mapping[str, Any], ...] = field(default=(), converter=_tuple, kw_only=True)
+    tools: tuple[Mapping[str, Any], ...] = field(default=(), converter=_listed, kw_only=True)
     tool_choice: str | Mapping[str, Any] = field(default="auto", kw_only=True)
     parallel_tool_calls: bool = field(default=True, kw_only=True)
     max_output_tokens: int | None = field(default=None, kw_only=True)
