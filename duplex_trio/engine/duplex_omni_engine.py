@@ -113,6 +113,7 @@ class DuplexOmniEngine(AsyncOmniEngine):
         """Take nothing new, give the live sessions and chats `timeout_s`, then close them and wait for their end."""
         deadline_s = trio.current_time() + timeout_s
         self.chats.admit_nobody()
+        self.requests.admit_nobody()
         await self.manager.drain(timeout_s)
         await self.chats.drain(max(0.0, deadline_s - trio.current_time()))
         await super().drain(max(0.0, deadline_s - trio.current_time()))

@@ -41,7 +41,7 @@ from duplex_trio.models.scripted.workers import ScriptedAsr, ScriptedLlm, tone
 from duplex_trio.protocol.pictures import grey_png
 from duplex_trio.stages.units import ChatCall, ChatPrompt, GenerationParams
 from duplex_trio.stages.worker import StageWorker, WorkerContext
-from duplex_trio.testing import scripted_omni, scripted_requests
+from duplex_trio.testing import finish, open_talker, scripted_omni, scripted_requests
 from duplex_trio.testing.run import inline_stages
 
 LONG = "word " * 400
@@ -704,9 +704,13 @@ async def test_a_model_that_has_sessions_answers_requests_too(autojump_clock: Mo
     async with scripted_omni(Script(heard=["and I said"])) as omni:
         assert (await omni.complete(OmniRequest(said(), modalities=["audio"]))).text == "You said: and I said"
         assert omni.statistics().sessions == 0
-        await omni.drain(1.0)
-        with pytest.raises(RequestRefused):
-            await omni.complete("hello")
+        talker = await open_talker(omni)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(omni.drain, 1.0)
+            await trio.testing.wait_all_tasks_blocked()
+            with pytest.raises(RequestRefused):
+                await omni.complete("hello")
+        await finish(omni, talker)
     async with scripted_omni(pipeline=NativePipeline()) as omni:
         with pytest.raises(RequestRefused) as caught:
             await omni.complete(OmniRequest("hello", modalities=["audio"]))

@@ -125,10 +125,14 @@ class RequestManager:
         live.abort()
         return True
 
-    async def drain(self, timeout_s: float) -> None:
-        """Take no new requests, give the live ones `timeout_s`, then end them and wait for their end."""
+    def admit_nobody(self) -> None:
+        """Refuse every further request, and those that wait."""
         self._draining = True
         self._turn_away()
+
+    async def drain(self, timeout_s: float) -> None:
+        """Take no new requests, give the live ones `timeout_s`, then end them and wait for their end."""
+        self.admit_nobody()
         with trio.move_on_after(timeout_s):
             await self._wait_empty()
         for live in list(self._live.values()):
