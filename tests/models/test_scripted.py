@@ -176,6 +176,9 @@ stages:
         what is the weather in Paris: >-
           One moment. <tool_call>{"name": "get_weather", "arguments": {"city": "Paris"}}</tool_call>
         sunny: It is sunny in Paris.
+  - stage_id: 2
+    engine_args:
+      dies_speaking: boom
 """
 
 
@@ -195,6 +198,7 @@ def test_a_deployment_holds_a_script(tmp_path: Path) -> None:
     assert script.answer("what is the weather in Paris") == f"One moment. {call}"
     assert script.answer("sunny") == "It is sunny in Paris."
     assert script.answer("else") == "You said: else"
+    assert script.dies_speaking == "boom"
     assert served(tmp_path, "base_config: scripted").answer("hi") == "You said: hi"
 
 
@@ -207,6 +211,7 @@ def test_a_deployment_holds_a_script(tmp_path: Path) -> None:
             r"stages\[0\].engine_args.heard must be a list",
         ),
         ("sunny: It is sunny in Paris.", "sunny: 1", r"stages\[1\].engine_args.replies must map texts"),
+        ("dies_speaking: boom", "dies_speaking: 5", r"stages\[2\].engine_args.dies_speaking must be a word"),
         ("replies:", "answers:", r"stages\[1\].engine_args has no 'answers', but 'replies'"),
     ],
 )

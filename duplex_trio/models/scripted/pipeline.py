@@ -60,7 +60,9 @@ class ScriptedPipeline(CascadeFamily):
     ) -> None:
         super().__init__(deploy)
         if script is None:
-            script = Script() if deploy is None else script_from(deploy, hearing=ASR, writing=LLM)
+            script = (
+                Script() if deploy is None else script_from(deploy, hearing=ASR, writing=LLM, speaking=TTS)
+            )
         self.script = script
         self._probabilities = probabilities
 

@@ -27,8 +27,12 @@ A server of its own is told the same by a deployment file, `duplex-trio serve --
             what is the weather in Paris: >-
               One moment. <tool_call>{"name": "get_weather", "arguments": {"city": "Paris"}}</tool_call>
             sunny: It is sunny in Paris.
+      - stage_id: 2
+        engine_args:
+          dies_speaking: Paris
 
 `heard` are what the first, second, ... spoken turn of each session says; written turns say what is written.
+`dies_speaking` is a word at which the whole runtime of the voice breaks, to try what becomes of a conversation then.
 """
 
 from __future__ import annotations
@@ -80,8 +84,8 @@ class Script:
     heard as its length. `replies` maps words that were heard to answers; others are made by `otherwise`.
     `word_ms` is the sound of a spoken word, `words_per_step` how many words the language model writes in a
     step. `fail_on` names what the user says at which the language model's request fails, `fail_speaking` a
-    word of the answer at which the voice's request does. `asked` is what the language model was asked, the
-    latest last.
+    word of the answer at which the voice's request does, and `dies_speaking` one at which its runtime breaks.
+    `asked` is what the language model was asked, the latest last.
     """
 
     heard: Sequence[str] = ()
@@ -91,6 +95,7 @@ class Script:
     words_per_step: int = 1
     fail_on: frozenset[str] = frozenset()
     fail_speaking: str | None = None
+    dies_speaking: str | None = None
     asked: deque[Asked] = field(factory=lambda: deque(maxlen=ASKED_MAX), init=False)
     _heard_by_owner: dict[str, int] = field(factory=dict, init=False)
 
@@ -108,26 +113,30 @@ class Script:
         return self.replies.get(text, self.otherwise(text))[:ANSWER_CHARS_MAX]
 
 
-def script_from(deploy: DeployConfig, *, hearing: int, writing: int) -> Script:
+def script_from(deploy: DeployConfig, *, hearing: int, writing: int, speaking: int) -> Script:
     """The script in a deployment's `engine_args`; see the module.
 
     Args:
         deploy: the deployment.
         hearing: the stage that has `heard`, a list of texts.
         writing: the stage that has `replies`, texts by text.
+        speaking: the stage that may have `dies_speaking`, a word.
 
     Raises:
         ValueError: there is something else in them.
     """
     heard = _only(deploy, hearing, "heard", [])
     replies = _only(deploy, writing, "replies", {})
+    word = _only(deploy, speaking, "dies_speaking", None)
     if not isinstance(heard, list | tuple) or not all(isinstance(text, str) for text in heard):
         raise ValueError(f"stages[{hearing}].engine_args.heard must be a list of texts, not {heard!r}")
     if not isinstance(replies, Mapping) or not all(
         isinstance(t, str) for pair in replies.items() for t in pair
     ):
         raise ValueError(f"stages[{writing}].engine_args.replies must map texts to texts, not {replies!r}")
-    return Script(heard=tuple(heard), replies=dict(replies))
+    if word is not None and not isinstance(word, str):
+        raise ValueError(f"stages[{speaking}].engine_args.dies_speaking must be a word, not {word!r}")
+    return Script(heard=tuple(heard), replies=dict(replies), dies_speaking=word)
 
 
 def _only(deploy: DeployConfig, stage_id: int, key: str, default: Any) -> Any:

@@ -180,6 +180,14 @@ class ScriptedTts(SerialWorker):
     def load(self) -> None:
         """Nothing to load."""
 
+    def step(self, context: WorkerContext) -> bool:
+        """Speak the next clause; break where the script says so."""
+        word = self._script.dies_speaking
+        chosen = self._choose(context) if word is not None else None
+        if chosen is not None and word in self._lanes[chosen].units[0][0].text.split():
+            raise RuntimeError(f"scripted death at {word!r}")
+        return super().step(context)
+
     def process(self, request: StageRequest, state: Any, unit: Clause) -> Iterable[SpeechChunk]:
         """One tone for each word of the clause; fail where the script says so."""
         words = unit.text.split()
