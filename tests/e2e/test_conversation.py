@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -15,16 +14,11 @@ import trio
 import trio_websocket
 
 from duplex_trio.clients import DuplexClient
-from duplex_trio.clients.events import ServerEvent
 from duplex_trio.protocol.duplex.audio import pcm16_bytes, resample
-from duplex_trio.stages.units import Pcm
 from duplex_trio.testing.speech import Speaker, silence
+from duplex_trio.testing.talking.run import PATIENCE_S, Listener, talking
 
 pytestmark = [pytest.mark.e2e, pytest.mark.models]
-
-PATIENCE_S = 180.0
-CHUNK_SAMPLES = 320
-"""20 ms at 16 kHz."""
 
 
 @pytest.fixture(scope="module")
@@ -34,63 +28,6 @@ def speaker() -> Speaker:
 
 def words(text: str) -> set[str]:
     return set(re.findall(r"[a-z']+", text.lower()))
-
-
-class Microphone:
-    """A microphone that never stops: what is said goes out in real time, then silence until more is said."""
-
-    def __init__(self, client: DuplexClient) -> None:
-        self._client = client
-        self._queue: list[Pcm] = []
-
-    def say(self, pcm: Pcm) -> None:
-        self._queue += [pcm[i : i + CHUNK_SAMPLES] for i in range(0, len(pcm), CHUNK_SAMPLES)]
-
-    async def run(self) -> None:
-        quiet = silence(CHUNK_SAMPLES / 16_000)
-        due_s = trio.current_time()
-        while True:
-            await self._client.append_audio(pcm16_bytes(self._queue.pop(0) if self._queue else quiet))
-            due_s += 0.02
-            await trio.sleep_until(due_s)
-
-
-class Listener:
-    """Keeps every event, and acknowledges sound as a player does that has a quarter of a second buffered."""
-
-    def __init__(self, client: DuplexClient) -> None:
-        self._client = client
-        self.events: list[ServerEvent] = []
-        self._news = trio.lowlevel.ParkingLot()
-
-    async def run(self) -> None:
-        with self._client.events() as events:
-            async for event in events:
-                self.events.append(event)
-                self._news.unpark_all()
-                if event.type == "response.output_audio.delta":
-                    assert event.response_id is not None
-                    played_ms = max(0, event.duplex["audio_duration_ms"] - 250)
-                    await self._client.ack_playback(played_ms, response_id=event.response_id)
-
-    def of(self, kind: str) -> list[ServerEvent]:
-        return [event for event in self.events if event.type == kind]
-
-    async def until(self, kind: str, count: int = 1) -> ServerEvent:
-        with trio.fail_after(PATIENCE_S):
-            while len(self.of(kind)) < count:
-                await self._news.park()
-        return self.of(kind)[count - 1]
-
-
-@asynccontextmanager
-async def talking(url: str) -> AsyncIterator[tuple[DuplexClient, Microphone, Listener]]:
-    async with DuplexClient(url) as client, trio.open_nursery() as nursery:
-        microphone, listener = Microphone(client), Listener(client)
-        nursery.start_soon(listener.run)
-        nursery.start_soon(microphone.run)
-        yield client, microphone, listener
-        nursery.cancel_scope.cancel()
 
 
 async def settled(condition: Callable[[], bool]) -> None:

@@ -1,0 +1,1 @@
+"""Somebody who talks to a server as people do, for tests with real models."""
