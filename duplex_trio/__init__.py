@@ -11,7 +11,7 @@ The layers, each importing only what stands below it:
     session        one session: pure ledgers in `session.state`, tasks in `session.run`
     models         concrete models, each behind a plugin
     plugin         what a model brings, as ABCs
-    stages         compute: one worker thread for each model runtime
+    stages         compute: one worker thread or process for each model runtime
     protocol       the wire: OpenAI Realtime (tier 1) and its duplex extensions (tiers 2 and 3)
     deploy         deployment files
 

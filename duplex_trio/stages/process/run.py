@@ -28,17 +28,15 @@ from duplex_trio.stages.process.frames import Frame, FrameReader, GarbledError, 
 from duplex_trio.stages.process.heartbeat import MISSES_MAX, Heartbeat
 from duplex_trio.stages.process.printed import Printed
 from duplex_trio.stages.process.recipe import WorkerRecipe
-from duplex_trio.stages.process.spawn import NoInterpreterError, StageProcess
+from duplex_trio.stages.process.spawn import KILLED_S, NoInterpreterError, StageProcess
 from duplex_trio.stages.process.streams import ProcessStreams, value_of
-from duplex_trio.stages.process.words import differences, relog, why_not_loaded
+from duplex_trio.stages.process.words import differences, relog, why_dead, why_not_loaded
 from duplex_trio.stages.worker import StageWorker
 
 log = structlog.get_logger("duplex_trio.stages")
 
 FRAMES_AT_ONCE_MAX = 32
 """Messages of the process that are handled before the loop gets to do something else, some 30 us each."""
-KILLED_S = 5.0
-"""Nothing but the kernel holds a process up that was killed."""
 _positive: Any = validators.gt(0)
 _if_given: Any = validators.optional(validators.gt(0))
 
@@ -115,13 +113,16 @@ class ProcessStage(ProcessStreams):
         try:
             self._process = StageProcess(self._python, self._environment)
         except NoInterpreterError as error:
-            raise StageLoadError(f"stage {self.name!r} could not be loaded: {error}") from error
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._stop_when_cancelled)
-            # What the process says must be read until it is gone, also when this is cancelled.
-            with trio.CancelScope(shield=True):
-                await self._carry(self._process, task_status)
-            nursery.cancel_scope.cancel()
+            raise StageLoadError(f"stage {self.name!r} could not be loaded: {error}") from None
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._stop_when_cancelled)
+                # What the process says must be read until it is gone, also when this is cancelled.
+                with trio.CancelScope(shield=True):
+                    await self._carry(self._process, task_status)
+                nursery.cancel_scope.cancel()
+        finally:
+            self._end_all(f"stage {self.name!r} has stopped")
         if not self._loaded.is_set() and not self._stop_asked:
             raise StageLoadError(f"stage {self.name!r} could not be loaded: {self._cause}")
 
@@ -157,10 +158,9 @@ class ProcessStage(ProcessStreams):
         finally:
             ending = process.close()
         if self._stop_asked:
-            self._end_all(f"stage {self.name!r} has stopped")
             return
         if self._cause is None:
-            self._cause = f"its process {ending}"
+            self._cause = why_dead(ending)
             if not self._loaded.is_set():
                 self._cause = why_not_loaded(process.python, ending, self._printed.tail)
         self.last_error = self._cause

@@ -18,6 +18,9 @@ CHILD = "duplex_trio.stages.process.child"
 OWN_PATHS = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
 """Variables that lead an interpreter to its packages: those of the server are not another interpreter's."""
 
+KILLED_S = 5.0
+"""Nothing but the kernel holds a process up that was killed."""
+
 
 class NoInterpreterError(Exception):
     """There is no program of this name that could be started."""
@@ -95,10 +98,14 @@ class StageProcess:
             return None
 
     def close(self) -> str:
-        """Let go of the process after its exit; how it ended, in words."""
+        """Let go of the process after its exit, which comes now if it has not come; how it ended, in words."""
         self.socket.close()
         self._output.close()
-        code = self._popen.poll()
+        if self._popen.poll() is None:
+            self.kill()
+            with suppress(subprocess.TimeoutExpired):
+                self._popen.wait(KILLED_S)
+        code = self._popen.returncode
         return "cannot be killed" if code is None else exit_in_words(code)
 
 
@@ -111,8 +118,7 @@ def exit_in_words(code: int) -> str:
     if code >= 0:
         return f"ended with exit status {code}"
     name = signal.Signals(-code).name if -code in signal.valid_signals() else f"signal {-code}"
-    hint = " (the system does that when memory runs out)" if -code == signal.SIGKILL else ""
-    return f"was ended by {name}{hint}"
+    return f"was ended by {name}"
 
 
 def environment_of(python: str | None, environment: Mapping[str, str | None]) -> dict[str, str]:

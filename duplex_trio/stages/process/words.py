@@ -41,6 +41,16 @@ def relog(stage: str, frame: Frame) -> None:
     write(event, **{"stage": stage, **fields})
 
 
+def why_dead(ending: str) -> str:
+    """Why a process is gone that nobody here has ended.
+
+    Args:
+        ending: how it ended, in words.
+    """
+    hint = " (the system does that when memory runs out)" if ending.endswith("SIGKILL") else ""
+    return f"its process {ending}{hint}"
+
+
 def why_not_loaded(python: str, ending: str, tail: str) -> str:
     """Why a process is gone before its worker was loaded.
 
