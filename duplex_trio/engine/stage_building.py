@@ -42,7 +42,7 @@ def build_stage(pipeline: Pipeline, spec: StageSpec, in_thread: StageFactory) ->
             case _:
                 return in_thread(pipeline.build_worker(spec.stage_id))
 
-    return StagePool(spec.name, make, num_replicas=deploy.num_replicas)
+    return StagePool(spec.name, make, num_replicas=deploy.replicas)
 
 
 def build_voice_activity(pipeline: Pipeline, in_thread: StageFactory) -> Stage | None:
