@@ -15,8 +15,11 @@ from duplex_trio.stages.vllm import VllmConfig, VllmWorker
 from duplex_trio.stages.worker import StageWorker
 from duplex_trio.testing.keep_loaded import KeepLoaded
 from duplex_trio.testing.server_process import ServedPort, server_process
+from duplex_trio.testing.vllm_server import VllmServer, missing_packages, vllm_server
 
 REAL_START_TIMEOUT_S = 240.0
+VLLM_START_TIMEOUT_S = 600.0
+"""Two processes that import everything: a minute on an idle machine."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -59,4 +62,17 @@ def llm_worker(llm_folder: Path) -> Iterator[StageWorker]:
 def real_server() -> Iterator[ServedPort]:
     """One server with the real models for all tests that want it: it is started as a user starts it."""
     with server_process("--max-sessions", "6", start_timeout_s=REAL_START_TIMEOUT_S) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def vllm(llm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmServer]:
+    """vLLM's own server with the packaged language model and the key `k-secret`, for all tests that want it."""
+    if missing := missing_packages():
+        pytest.skip(f"vLLM's server needs {', '.join(missing)}")
+    arguments = ("--max-model-len", "1024", "--api-key", "k-secret")
+    log = tmp_path_factory.mktemp("vllm") / "log"
+    with vllm_server(
+        llm_folder, "smollm2-135m", *arguments, log=log, start_timeout_s=VLLM_START_TIMEOUT_S
+    ) as server:
         yield server

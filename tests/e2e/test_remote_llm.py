@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from duplex_trio.testing.http_faults.run import FaultEngine, engine_on_port
 from duplex_trio.testing.server_process import ServedPort, server_process
 from duplex_trio.testing.speech import Speaker
 from duplex_trio.testing.talking.run import PATIENCE_S, talking
-from duplex_trio.testing.vllm_server import VllmServer, missing_packages, vllm_server
+from duplex_trio.testing.vllm_server import VllmServer
 
 pytestmark = [pytest.mark.e2e, pytest.mark.models, pytest.mark.slow]
 
@@ -28,7 +28,6 @@ def deployment(folder: Path, port: int, model: str) -> Path:
     text = EXAMPLE.read_text()
     text = re.sub(r"base_url: .*", f"base_url: http://127.0.0.1:{port}/v1", text)
     text = re.sub(r"(?m)^( +)model: Qwen.*$", rf"\1model: {model}", text)
-    text = re.sub(r"(?m)^ +api_key_env: .*\n", "", text)
     file = folder / "remote.yaml"
     file.write_text(text)
     return file
@@ -46,8 +45,11 @@ async def served(file: Path) -> AsyncIterator[ServedPort]:
             await trio.to_thread.run_sync(process.__exit__, None, None, None)
 
 
-async def test_a_conversation_with_a_remote_model_survives_its_faults(tmp_path: Path) -> None:
+async def test_a_conversation_with_a_remote_model_survives_its_faults(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is answered, a barge-in closes its connection, one that breaks fails its response only, and it comes back."""
+    monkeypatch.setenv("VLLM_API_KEY", "k-secret")
     speaker = await trio.to_thread.run_sync(Speaker)
     engine = FaultEngine(answers=[streamed("Eggs", " and", " oats", " are", " good.")])
     async with engine_on_port(engine) as port, served(deployment(tmp_path, port, "tiny")) as server:
@@ -88,20 +90,10 @@ async def test_a_conversation_with_a_remote_model_survives_its_faults(tmp_path: 
             assert engine.live == 0
 
 
-@pytest.fixture(scope="module")
-def vllm(llm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmServer]:
-    if missing := missing_packages():
-        pytest.skip(f"vLLM's server needs {', '.join(missing)}")
-    log = tmp_path_factory.mktemp("vllm") / "log"
-    with vllm_server(
-        llm_folder, "smollm2-135m", "--max-model-len", "1024", log=log, start_timeout_s=START_TIMEOUT_S
-    ) as server:
-        yield server
-
-
 async def test_a_spoken_conversation_is_answered_by_vllms_own_server(
-    tmp_path: Path, vllm: VllmServer
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, vllm: VllmServer
 ) -> None:
+    monkeypatch.setenv("VLLM_API_KEY", "k-secret")
     speaker = await trio.to_thread.run_sync(Speaker)
     async with served(deployment(tmp_path, vllm.port, "smollm2-135m")) as server:
         async with talking(server.ws_url) as (_client, microphone, listener):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,23 +18,12 @@ from duplex_trio.stages.remote.run import RemoteChatStage
 from duplex_trio.stages.run import run_stage
 from duplex_trio.stages.units import ChatMessage, ChatPrompt
 from duplex_trio.testing.http_faults.asking import answer, ask, failure, outputs_of
-from duplex_trio.testing.vllm_server import VllmServer, missing_packages, vllm_server
+from duplex_trio.testing.vllm_server import VllmServer
 
 pytestmark = [pytest.mark.models, pytest.mark.slow]
 
-START_TIMEOUT_S = 400.0
 PATIENCE_S = 180.0
 GREEDY: dict[str, Any] = {"temperature": 0.0}
-
-
-@pytest.fixture(scope="module")
-def vllm(llm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmServer]:
-    if missing := missing_packages():
-        pytest.skip(f"vLLM's server needs {', '.join(missing)}")
-    log = tmp_path_factory.mktemp("vllm") / "log"
-    arguments = ("--max-model-len", "1024", "--api-key", "k-secret")
-    with vllm_server(llm_folder, "smol", *arguments, log=log, start_timeout_s=START_TIMEOUT_S) as server:
-        yield server
 
 
 @asynccontextmanager
@@ -58,7 +46,7 @@ def user(text: str) -> ChatPrompt:
 async def test_the_server_tells_its_model_and_its_context(vllm: VllmServer) -> None:
     facts = RemoteFacts()
     async with asking(vllm, facts):
-        assert (facts.model, facts.context_tokens) == ("smol", 1024)
+        assert (facts.model, facts.context_tokens) == ("smollm2-135m", 1024)
 
 
 async def test_an_answer_comes_in_deltas_with_counts(vllm: VllmServer) -> None:
