@@ -30,6 +30,12 @@ def build_stage(pipeline: Pipeline, spec: StageSpec, in_thread: StageFactory) ->
         ValueError: the stage cannot be where the deployment wants it.
     """
     deploy = pipeline.deploy.stage(spec.stage_id)
+    default_params = pipeline.sampling()[spec.stage_id].apply(None)
+
+    def build_worker() -> StageWorker:
+        worker = pipeline.build_worker(spec.stage_id)
+        worker.default_params = default_params
+        return worker
 
     def make(index: int) -> Stage:
         match deploy.execution:
@@ -37,10 +43,9 @@ def build_stage(pipeline: Pipeline, spec: StageSpec, in_thread: StageFactory) ->
                 return pipeline.build_remote_stage(spec.stage_id)
             case "process":
                 place = replica_places(deploy, os.environ)[index]
-                worker = pipeline.build_worker(spec.stage_id)
-                return ProcessStage(worker, python=deploy.python, environment=place.environment)
+                return ProcessStage(build_worker(), python=deploy.python, environment=place.environment)
             case _:
-                return in_thread(pipeline.build_worker(spec.stage_id))
+                return in_thread(build_worker())
 
     return StagePool(spec.name, make, num_replicas=deploy.replicas)
 

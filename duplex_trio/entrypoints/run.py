@@ -36,7 +36,6 @@ async def run_warm(
     async with trio.open_nursery() as nursery:
         begin_step("stages")
         await nursery.start(engine.run)
-        begin_step("sampling")
         if warm_up is not None:
             begin_step("warm_up")
             await warm_up()

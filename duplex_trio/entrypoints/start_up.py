@@ -6,13 +6,13 @@
     3 servers       sessions live in one process: several behind one address cannot serve them
     4 model         its declaration, the deployment's keys, and what joins its stages can be imported; only then are
                     its models looked for, and what joins them is made
-    5 stages        all loaded, side by side
-    6 sampling      every stage takes the parameters that it gets where nobody asks for others
-    7 warm-up       one turn, as a client would take it
+    5 stages        all loaded, side by side; what is up tries whether it takes the parameters of a request that
+                    asks for none (the sampling dry-run), before it counts as loaded
+    6 warm-up       one turn, as a client would take it
 
 The first fault ends it, and nothing behind it has begun: what costs nothing is checked before what takes seconds,
 and that before what takes minutes. `plan_start` is 1 to 3 and the cheap half of 4, `build_omni` the rest of 4, and
-the engine's `run` 5 to 7. Each step is in the log as `start.step`, at the level debug.
+the engine's `run` 5 and 6. Each step is in the log as `start.step`, at the level debug.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class StartPlan:
 def plan_start(
     deploy: str | PathLike[str] | DeployConfig | None = None, *, pipeline: str | None = None, servers: int = 1
 ) -> StartPlan:
-    """Check all that can be checked before any model is looked for: steps 1 to 4 of the module.
+    """Check all that can be checked before any model is looked for: 1 to 4 of the module.
 
     Args:
         deploy: a bundled deployment by name, a file, or one that has been read.

@@ -6,7 +6,7 @@ from typing import Literal
 
 import structlog
 
-Step = Literal["deployment", "session_mode", "servers", "model", "stages", "sampling", "warm_up"]
+Step = Literal["deployment", "session_mode", "servers", "model", "stages", "warm_up"]
 
 
 def begin_step(step: Step) -> None:

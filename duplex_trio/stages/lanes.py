@@ -17,7 +17,7 @@ import structlog
 from attrs import define
 
 from duplex_trio.stages.port import StageFailed, StageOutput, StageRequest
-from duplex_trio.stages.worker import StageWorker, WorkerContext
+from duplex_trio.stages.worker import StageWorker, UnitRefused, WorkerContext
 
 log = structlog.get_logger("duplex_trio.stages")
 
@@ -151,6 +151,7 @@ class LaneLoop(WorkerContext, Generic[LaneT]):
         """Load the worker, step it until it breaks or is stopped, and close it. Raises nothing."""
         try:
             self._worker.load()
+            self._dry_run()
             self._out(Loaded())
             self._loop()
         except BaseException as error:  # noqa: ASYNC103  a thread has no cancellation to pass on
@@ -165,6 +166,16 @@ class LaneLoop(WorkerContext, Generic[LaneT]):
             self._worker.close()
         except Exception:
             log.exception("stage.close_failed", stage=self.name)
+
+    def _dry_run(self) -> None:
+        params = self._worker.default_params
+        if params is None:
+            return
+        try:
+            self._worker.check_params(params)
+        except UnitRefused as refusal:
+            told = f"it refuses the parameters of a request that asks for none: {refusal}"
+            raise UnitRefused(refusal.code, told) from None
 
     def _loop(self) -> None:
         while True:

@@ -132,6 +132,10 @@ class VllmWorker(StageWorker):
         seconds = round(time.perf_counter() - started_s, 1)
         log.info("stage.loaded", stage=self.name, model=self._config.model, seconds=seconds)
 
+    def check_params(self, params: Any) -> None:
+        """Make vLLM's parameters of them; see `StageWorker.check_params`."""
+        sampling_params(params, self._defaults, self._context_tokens)
+
     def open(self, request: StageRequest, context: WorkerContext) -> None:
         """Note a request."""
         segments = Segments(resumable=request.resumable)

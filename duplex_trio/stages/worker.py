@@ -45,13 +45,27 @@ class StageWorker(ABC):
     An exception out of `load` keeps the stage from starting. One out of `open`, `submit` or `step` means that
     the runtime is broken: every live request fails with `engine_dead`. A fault of a single request is emitted
     as `StageFailed`.
+
+    Attributes:
+        name: what the stage is called.
+        default_params: what a request gets that asks for nothing; None for what the runtime does by itself.
     """
 
     name: str
+    default_params: Any = None
 
     @abstractmethod
     def load(self) -> None:
         """Load weights and warm up: afterwards a first request is as fast as a later one."""
+
+    def check_params(self, params: Any) -> None:  # noqa: B027  a runtime may take any, or none
+        """Try whether the loaded runtime takes a request's parameters, without generating.
+
+        Called with `default_params` when it is loaded: what it would refuse of every request keeps it from starting.
+
+        Raises:
+            UnitRefused: it does not; the message names the parameter.
+        """
 
     @abstractmethod
     def open(self, request: StageRequest, context: WorkerContext) -> None:

@@ -27,6 +27,10 @@ class KeepLoaded(StageWorker):
         """Load the inner worker if no stage did before, and let it know this stage's thread."""
         self._inner.load()
 
+    def check_params(self, params: Any) -> None:
+        """Ask the inner worker."""
+        self._inner.check_params(params)
+
     def open(self, request: StageRequest, context: WorkerContext) -> None:
         """Begin a request and remember it."""
         self._opened.add(request.request_id)

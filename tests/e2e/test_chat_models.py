@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -12,6 +13,7 @@ import pytest
 from openai import APITimeoutError, BadRequestError, LengthFinishReasonError, OpenAI
 
 from duplex_trio.protocol.duplex.audio import pcm16_bytes, read_wav, wav_bytes
+from duplex_trio.testing.server_process import ServedPort, server_process
 from duplex_trio.testing.speech import Speaker
 
 pytestmark = [pytest.mark.e2e, pytest.mark.models]
@@ -20,10 +22,22 @@ PATIENCE_S = 180.0
 QUESTION: list[Any] = [{"role": "user", "content": "What is a good breakfast?"}]
 
 
+@pytest.fixture(scope="module")
+def turn_server() -> Iterator[ServedPort]:
+    with server_process("--deploy", "cascade_turn", start_timeout_s=PATIENCE_S) as server:
+        yield server
+
+
+@pytest.fixture(params=["real_server", "turn_server"])
+def served(request: pytest.FixtureRequest) -> ServedPort:
+    """The same models behind sessions, and behind requests alone: every test runs on both."""
+    server: ServedPort = request.getfixturevalue(request.param)
+    return server
+
+
 @pytest.fixture
-def client(real_server: Any) -> OpenAI:
-    base = f"http://127.0.0.1:{real_server.port}/v1"
-    return OpenAI(api_key="none", base_url=base, max_retries=0, timeout=PATIENCE_S)
+def client(served: ServedPort) -> OpenAI:
+    return OpenAI(api_key="none", base_url=served.http_base, max_retries=0, timeout=PATIENCE_S)
 
 
 def test_a_seed_gives_the_same_answer_and_another_one_another(client: OpenAI) -> None:
@@ -117,7 +131,7 @@ def test_what_does_not_fit_is_a_bad_request(client: OpenAI) -> None:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_who_leaves_frees_the_engine(client: OpenAI, real_server: Any, stream: bool) -> None:
+def test_who_leaves_frees_the_engine(client: OpenAI, served: ServedPort, stream: bool) -> None:
     """B03: a second after it began the client goes; the engine has forgotten its request at once."""
     asked: dict[str, Any] = {
         "model": "m",
@@ -135,9 +149,9 @@ def test_who_leaves_frees_the_engine(client: OpenAI, real_server: Any, stream: b
         with pytest.raises(APITimeoutError):
             client.with_options(timeout=0.5).chat.completions.create(**asked)
     deadline_s = time.monotonic() + PATIENCE_S
-    while (figures := real_server.metrics())["duplex_live_requests"] and time.monotonic() < deadline_s:
+    while (figures := served.metrics())["duplex_live_requests"] and time.monotonic() < deadline_s:
         pass
     assert figures["duplex_live_requests"] == 0
-    assert figures["duplex_chats"] == 0 or real_server.metrics()["duplex_chats"] == 0
+    assert figures["duplex_chats"] == 0 or served.metrics()["duplex_chats"] == 0
     assert figures['duplex_stage_live_requests{stage="llm"}'] == 0
     assert figures['duplex_chat_completions_total{status="cancelled"}'] >= 1

@@ -29,7 +29,7 @@ from duplex_trio.plugin.checks import PluginError
 from duplex_trio.stages.errors import StageLoadError
 from duplex_trio.testing.distributions import install
 
-STEPS = ["deployment", "session_mode", "servers", "model", "stages", "sampling", "warm_up"]
+STEPS = ["deployment", "session_mode", "servers", "model", "stages", "warm_up"]
 
 MODULE = '''
 import attrs
@@ -38,6 +38,7 @@ from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.models.scripted.workers import ScriptedLlm
 from duplex_trio.models.cascade.plugin import make_plugin
+from duplex_trio.stages.worker import UnitRefused
 
 def named(name, **changes):
     return attrs.evolve(ScriptedPipeline.config, name=name, default_deploy=None, **changes)
@@ -83,6 +84,17 @@ class Broken(ScriptedPipeline):
     def build_worker(self, stage_id):
         return BrokenLlm(self.script) if stage_id == 1 else super().build_worker(stage_id)
 
+class PickyLlm(ScriptedLlm):
+    def check_params(self, params):
+        if params.temperature is not None and params.temperature > 1:
+            raise UnitRefused("invalid_value", f"temperature must be at most 1, is {params.temperature}")
+
+class Picky(ScriptedPipeline):
+    """Its runtime takes less than deployments may say."""
+    config = named("picky")
+    def build_worker(self, stage_id):
+        return PickyLlm(self.script) if stage_id == 1 else super().build_worker(stage_id)
+
 class Mute(ScriptedPipeline):
     """Loads, and fails at whatever it is asked."""
     config = named("mute")
@@ -106,6 +118,7 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "WrongKind",
         "Nameless",
         "Broken",
+        "Picky",
         "Mute",
     )
     points = {name.lower(): f"start_up_models:{name}" for name in (*classes, "NotOne")}
@@ -131,6 +144,11 @@ def kind_of(error: BaseException) -> BaseException:
     return error
 
 
+PICKY = """
+pipeline: picky
+duplex_session: {warmup_frames: -1}
+stages: [{stage_id: 1, default_sampling_params: {temperature: 1.5}}]
+"""
 FAULTS: dict[str, tuple[str | None, dict[str, Any], str, type[BaseException], str]] = {
     "nothing is said": (None, {}, "deployment", NoDeploymentError, "say what to serve"),
     "a pipeline without a deployment": (
@@ -170,6 +188,9 @@ FAULTS: dict[str, tuple[str | None, dict[str, Any], str, type[BaseException], st
     "weights that do not load": ("pipeline: broken\n", {}, "stages", StageLoadError, "'llm'.*cut off"),
     "weights that do not load, in turns": (
         "pipeline: broken\nsession_mode: turn\n", {}, "stages", StageLoadError, "'llm'.*cut off",
+    ),
+    "parameters that the runtime refuses": (
+        PICKY, {}, "stages", StageLoadError, "'llm'.*refuses the parameters.*temperature must be at most 1, is 1.5",
     ),
     "a model that fails": ("pipeline: mute\n", {}, "warm_up", WarmUpError, "scripted failure"),
     "a model that fails, in turns": (

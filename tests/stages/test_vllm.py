@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import trio
 
+from duplex_trio.stages.errors import StageLoadError
 from duplex_trio.stages.port import UNLIMITED, StageFailed, StageOutput, StageRequest, StageStream
 from duplex_trio.stages.run import ThreadStage
 from duplex_trio.stages.units import ChatMessage, ChatPrompt, GenerationParams, TextDelta
@@ -362,6 +363,22 @@ async def test_the_engine_runs_in_the_stages_thread_and_the_loop_goes_on(
     assert len(worker.threads) == 1
     between = [later - earlier for earlier, later in pairwise(seen)]
     assert max(between) > 10, "the loop turned on and on while the engine took a step"
+
+
+async def test_what_it_would_refuse_of_every_request_keeps_it_from_starting(
+    llm_worker: StageWorker, running: RunStage
+) -> None:
+    """The sampling dry-run: the engine itself is asked, and nothing is generated."""
+    worker = KeepLoaded(llm_worker)
+    worker.default_params = GenerationParams(max_tokens=4, extra={"min_tokens": 9})
+    with pytest.raises(
+        StageLoadError, match=r"refuses the parameters of a request that asks for none.*min_tokens"
+    ):
+        async with running(worker):
+            pass
+    worker.default_params = GenerationParams(max_tokens=9, extra={"min_tokens": 4})
+    async with running(worker) as stage:
+        assert stage.alive
 
 
 async def test_totals(llm_worker: StageWorker, running: RunStage) -> None:
