@@ -149,6 +149,28 @@ async def test_chat_completions_of_a_turn_deployment_say_it_back(
     assert likeness(as_the_parrot_says_it(said), heard).share > 0.9
 
 
+async def test_its_voice_may_live_in_processes_of_its_own(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    """Nothing in the package says so: the worker is pickled there, one for each replica."""
+    deployment = tmp_path / "parrots.yaml"
+    deployment.write_text(
+        "base_config: parrot\nstages:\n  - stage_id: 0\n    execution: process\n    num_replicas: 2\n"
+    )
+    with server_process("--deploy", str(deployment), start_timeout_s=60.0) as served:
+        async with DuplexClient(served.ws_url) as client, trio.open_nursery() as nursery:
+            nursery.start_soon(say, client, sweep(300, 800))
+            heard = await answer(client)
+    assert likeness(as_the_parrot_says_it(sweep(300, 800)), heard).share > 0.9
+
+
+def test_its_deployment_can_be_checked(environment: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "duplex_trio", "deploy", "check", "parrot"]
+    done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "parrot can be served: pipeline parrot (voice) in duplex mode" in done.stdout
+
+
 def test_it_is_in_the_list_of_pipelines(environment: dict[str, str]) -> None:
     """With its package, and nothing wrong with it."""
     command = [sys.executable, "-m", "duplex_trio", "models", "--pipelines", "--json"]

@@ -34,6 +34,11 @@ class ConformanceCheck:
     _check: Callable[[Room], Awaitable[None]] = field(repr=False, alias="check")
     _room: Room = field(repr=False, alias="room")
 
+    @property
+    def declares(self) -> bool:
+        """Whether it looks at the declaration only, and loads no model."""
+        return self._check in (*declared.CHECKS, *declared.SESSION_CHECKS)
+
     async def run(self) -> None:
         """Try it; needs a Trio loop, and unless the room has threads a `MockClock` that jumps.
 
