@@ -45,7 +45,13 @@ def build_stage(pipeline: Pipeline, spec: StageSpec, in_thread: StageFactory) ->
                 place = replica_places(deploy, os.environ)[index]
                 return ProcessStage(build_worker(), python=deploy.python, environment=place.environment)
             case _:
-                return in_thread(build_worker())
+                worker = build_worker()
+                if worker.once_per_process and deploy.replicas > 1:
+                    raise ValueError(
+                        f"stage {spec.stage_id} ({spec.name}) cannot have {deploy.replicas} replicas in"
+                        " threads: a process can have its runtime once; set execution: process for it"
+                    )
+                return in_thread(worker)
 
     return StagePool(spec.name, make, num_replicas=deploy.replicas)
 

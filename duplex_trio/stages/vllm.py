@@ -96,6 +96,9 @@ class VllmWorker(StageWorker):
         config: the model and how it is loaded.
     """
 
+    # Its groups of devices are globals of vLLM.
+    once_per_process = True
+
     def __init__(self, config: VllmConfig) -> None:
         self.name = config.name
         self._config = config

@@ -49,10 +49,12 @@ class StageWorker(ABC):
     Attributes:
         name: what the stage is called.
         default_params: what a request gets that asks for nothing; None for what the runtime does by itself.
+        once_per_process: whether a process can have only one such runtime at a time.
     """
 
     name: str
     default_params: Any = None
+    once_per_process: bool = False
 
     @abstractmethod
     def load(self) -> None:
