@@ -48,13 +48,18 @@ def device_findings(deploy: DeployConfig, environment: Mapping[str, str]) -> Ite
         yield Finding(key="", message=str(error))
 
 
-def claim_devices(deploy: DeployConfig) -> None:
+def claim_devices(deploy: DeployConfig) -> Mapping[str, str]:
     """Give this process the devices that the deployment's stages in threads share. To be called before CUDA is used.
+
+    Returns:
+        The variables as they were: stages in processes have their devices among all that the server was shown.
 
     Raises:
         KeyFaultError: they cannot be had in one process.
     """
-    os.environ.update(server_environment(deploy, os.environ))
+    shown = dict(os.environ)
+    os.environ.update(server_environment(deploy, shown))
+    return shown
 
 
 def engine_findings(stage: StageDeploy, environment: Mapping[str, str]) -> Iterator[Finding]:

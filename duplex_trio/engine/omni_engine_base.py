@@ -37,11 +37,11 @@ class OmniEngineBase(ABC):
 
     def __init__(self, pipeline: Pipeline, *, stage_factory: StageFactory = ThreadStage) -> None:
         check_topology(pipeline.config)
-        claim_devices(pipeline.deploy)
+        shown = claim_devices(pipeline.deploy)
         self.pipeline = pipeline
         self.sampling = pipeline.sampling()
         self.stages: tuple[Stage, ...] = tuple(
-            build_stage(pipeline, spec, stage_factory) for spec in pipeline.stages
+            build_stage(pipeline, spec, stage_factory, shown) for spec in pipeline.stages
         )
         self.orchestrator = self._create_orchestrator()
 

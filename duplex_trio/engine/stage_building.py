@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from duplex_trio.deploy.devices import replica_places
 from duplex_trio.pipelines.config import StageSpec
@@ -17,13 +17,16 @@ StageFactory = Callable[[StageWorker], Stage]
 """Makes the stage that carries a runtime."""
 
 
-def build_stage(pipeline: Pipeline, spec: StageSpec, in_thread: StageFactory) -> Stage:
+def build_stage(
+    pipeline: Pipeline, spec: StageSpec, in_thread: StageFactory, shown: Mapping[str, str] | None = None
+) -> Stage:
     """Make one stage with its replicas, not running yet. It makes replicas anew while it runs.
 
     Args:
         pipeline: the model, with its deployment.
         spec: which stage.
         in_thread: what carries a runtime in this process.
+        shown: the variables that the server was started with, which say what devices there are; its own by default.
 
     Raises:
         ModelReferenceError: a model of the deployment cannot be found.
@@ -42,7 +45,7 @@ def build_stage(pipeline: Pipeline, spec: StageSpec, in_thread: StageFactory) ->
             case "remote":
                 return pipeline.build_remote_stage(spec.stage_id)
             case "process":
-                place = replica_places(deploy, os.environ)[index]
+                place = replica_places(deploy, os.environ if shown is None else shown)[index]
                 return ProcessStage(build_worker(), python=deploy.python, environment=place.environment)
             case _:
                 worker = build_worker()

@@ -89,7 +89,7 @@ class ProcessStage(ProcessStreams):
         super().__init__(name or worker.name, command_limit)
         self._worker = worker
         self._python = python
-        self._environment = dict(environment or {})
+        self.environment = dict(environment or {})
         self._times = times or ProcessTimes()
         self._process: StageProcess | None = None
         self._printed = Printed(self.name)
@@ -111,7 +111,7 @@ class ProcessStage(ProcessStreams):
     async def run(self, task_status: trio.TaskStatus[Stage] = trio.TASK_STATUS_IGNORED) -> None:
         """Carry the stage until it is cancelled or broken; see `Stage.run`."""
         try:
-            self._process = StageProcess(self._python, self._environment)
+            self._process = StageProcess(self._python, self.environment)
         except NoInterpreterError as error:
             raise StageLoadError(f"stage {self.name!r} could not be loaded: {error}") from None
         try:
