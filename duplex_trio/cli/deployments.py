@@ -43,11 +43,12 @@ def open_deployment(name_or_path: str, *, platform: str | None = None) -> tuple[
         document = read_deploy(name_or_path, platform=platform)
         pipeline = pipeline_class(document.config.pipeline)
     config = document.config
-    findings = [*deployment_findings(pipeline, config), *device_findings(config, os.environ)]
-    faults = [document.locate(finding).located for finding in findings if finding.level == "fault"]
+    faults, notes = document.told(
+        [*deployment_findings(pipeline, config), *device_findings(config, os.environ)]
+    )
     if faults:
-        raise CommandError("\n".join(faults))
-    notes = [document.locate(finding).located for finding in findings]
+        raise CommandError("\n".join(fault.located for fault in faults))
     if notes:
-        log.warning("deployment.without_effect", deployment=document.source, keys=notes)
+        keys = [note.located for note in notes]
+        log.warning("deployment.without_effect", deployment=document.source, keys=keys)
     return document, pipeline

@@ -62,12 +62,15 @@ class Finding:
         message: what is the matter, a clause that goes on where the key's path ends ("must be ...").
         stage_id: the stage that has the key; None for one of the top level.
         level: a `fault` keeps the deployment from being served; a `note` says what somebody should know.
+        own: told only of a key that stands in the very file that is asked for: who extends a deployment need not
+            take away what has no effect on theirs.
     """
 
     key: str
     message: str
     stage_id: int | None = None
     level: Literal["fault", "note"] = "fault"
+    own: bool = False
 
     def __str__(self) -> str:
         stage = None if self.stage_id is None else f"stage {self.stage_id}"
@@ -93,7 +96,9 @@ VALUE_CHARS_MAX = 200
 
 
 def brief(value: object) -> str:
-    """A value as messages show it."""
+    """A value as messages show it, in the words of a file where it has some of its own."""
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
     try:
         text = repr(value)
     except (ValueError, RecursionError):  # a whole number of thousands of digits, a deep nest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,18 @@ class Document:
             path = ("stages", index, *path)
         spelled, place = located(self.tree, path)
         return DeployFault(spelled, f"{spelled} {finding.message}" if spelled else finding.message, place)
+
+    def told(self, findings: Iterable[Finding]) -> tuple[list[DeployFault], list[DeployFault]]:
+        """What is to be told of findings, each once and with its place: faults, and notes."""
+        faults: list[DeployFault] = []
+        notes: list[DeployFault] = []
+        for finding in findings:
+            fault = self.locate(finding)
+            told = faults if finding.level == "fault" else notes
+            elsewhere = finding.own and fault.place is not None and fault.place.source != self.source
+            if fault not in told and not elsewhere:
+                told.append(fault)
+        return faults, notes
 
     def _index(self, stage_id: int) -> int | None:
         ids = [stage.stage_id for stage in self.config.stages]

@@ -112,6 +112,8 @@ def python_findings(stage: StageDeploy, environment: Mapping[str, str], *, engin
     last = (ran.stderr.strip().splitlines() or [f"exit status {ran.returncode}"])[-1]
     if ran.returncode != 0:
         yield fault(f"must be an interpreter that has duplex_trio: {stage.python} says: {last}")
+    elif ran.stdout.strip() not in ("True", "False"):
+        yield fault(f"must be a Python interpreter, and {stage.python} is something else")
     elif engine and ran.stdout.strip() != "True":
         yield fault(f"must be an interpreter that has vLLM: {stage.python} has none")
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import atexit
 import logging
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -126,14 +126,13 @@ class Omni(OmniBase):
             One result for each request, in their order.
 
         Raises:
-            TypeError: one of the requests is none; nothing has been asked then.
+            TypeError: what is given, or one of the requests, is none; nothing has been asked then.
             RuntimeError: the model was closed.
             StageLoadError, WarmUpError: as `load`, where this is what loads the model.
         """
-        given = [requests] if isinstance(requests, str | OmniRequest) else list(requests)
-        batch = Batch([_request_of(index, request) for index, request in enumerate(given)])
+        batch = Batch(_listed(requests))
         self.load()
-        bar = make_bar(progress, len(given))
+        bar = make_bar(progress, len(batch))
         try:
             self._thread.begin(batch)
             for _ in batch.wait():
@@ -157,6 +156,17 @@ def _quiet_log() -> None:
             wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
             logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         )
+
+
+def _listed(given: object) -> list[OmniRequest]:
+    if isinstance(given, str | OmniRequest):
+        return [_request_of(0, given)]
+    # Bytes would be numbers, and a mapping its keys.
+    if isinstance(given, bytes | bytearray | Mapping) or not isinstance(given, Iterable):
+        raise TypeError(
+            f"requests is a {type(given).__name__}, not a text, an OmniRequest or several of them"
+        )
+    return [_request_of(index, request) for index, request in enumerate(given)]
 
 
 def _request_of(index: int, given: object) -> OmniRequest:

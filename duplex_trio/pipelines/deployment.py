@@ -17,6 +17,9 @@ from duplex_trio.pipelines.declared import DeclaredKey
 from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.pipelines.sampling import sampling_faults
 
+TURN_KEYS = frozenset({"max_chats", "stage_commands_max"})
+"""Keys of `duplex_session` that bound requests too."""
+
 
 def session_mode(config: PipelineConfig, deploy: DeployConfig) -> SessionMode:
     """How a pipeline is served: as the deployment says, else as it is meant to be.
@@ -111,11 +114,14 @@ def _idle_keys(
         if who == "never" or idle:
             message = f"has no effect on pipeline {pipeline.config.name}"
             yield Finding(key=key, message=message, level="note")
+    turns = session_mode(pipeline.config, deploy) == "turn"
     for key, who in _set_keys(deploy.duplex_session):
+        path = f"duplex_session.{key}"
         if who == "never":
-            yield Finding(
-                key=f"duplex_session.{key}", message="has no effect: nothing reads it", level="note"
-            )
+            yield Finding(key=path, message="has no effect: nothing reads it", level="note")
+        elif turns and key not in TURN_KEYS:
+            message = "has no effect: there are no sessions in turn mode"
+            yield Finding(key=path, message=message, level="note", own=True)
 
 
 def _whole(pipeline: type[Pipeline], deploy: DeployConfig, key: str) -> bool:

@@ -75,14 +75,12 @@ def test_the_default_can_be_served(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_gpu_deployment_lacks_here_its_gpu_and_its_weights_and_nothing_else() -> None:
     """One sentence for each: which are the only ones on a machine without either."""
-    told = [fault.message for fault in check_deployment("cascade_gpu").faults]
-    lacking = (
-        "shows no NVIDIA GPU",
-        "is not on this machine yet; serving fetches it from the hub",
-        "CUDA builds of vLLM",
-    )
+    report = check_deployment("cascade_gpu")
+    told = [fault.message for fault in report.faults]
+    lacking = ("shows no NVIDIA GPU", "CUDA builds of vLLM")
     assert all(any(words in message for words in lacking) for message in told), told
     assert sum("NVIDIA GPU" in message for message in told) <= 1
+    assert all("is not on this machine yet; serving fetches it" in note.message for note in report.notes)
 
 
 def test_faults_are_lines_and_the_status_is_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,10 +121,6 @@ STAGE = "pipeline: cascade\nstages:\n  - stage_id: {stage_id}\n    {key}\n"
         (
             STAGE.format(stage_id=1, key="model: whisper-tiny.en"),
             "is a speech recogniser, not a language model",
-        ),
-        (
-            STAGE.format(stage_id=1, key="model: nobody/nothing"),
-            "nobody/nothing is not on this machine yet; serving",
         ),
         (STAGE.format(stage_id=1, key="skip_tokenizer_init: true"), "skip_tokenizer_init must be false"),
         (STAGE.format(stage_id=1, key="default_sampling_params: {heat: 1}"), "default_sampling_params"),
@@ -184,6 +178,9 @@ def test_an_interpreter_is_run_and_asked_for_the_package(
     (fault,) = check_deployment(write(tmp_path, text.format(bare))).faults
     assert "stages[0].python must be an interpreter that has duplex_trio" in fault.message
     assert "No module named" in fault.message
+    (tmp_path / "true").symlink_to("/bin/true")
+    (fault,) = check_deployment(write(tmp_path, text.format(tmp_path / "true"))).faults
+    assert "stages[0].python must be a Python interpreter, and" in fault.message
     (tmp_path / "cat").symlink_to("/bin/cat")
     (fault,) = check_deployment(write(tmp_path, text.format(tmp_path / "cat"))).faults
     assert "must be an interpreter that has duplex_trio" in fault.message
@@ -233,6 +230,29 @@ stages:
         "stages[0].max_num_seqs",
         "stages[0].subtalker_sampling_params",
     ]
+
+
+def test_a_model_that_is_to_be_fetched_is_a_note(tmp_path: Path) -> None:
+    """Serving would fetch it: it keeps nothing from being served."""
+    report = check_deployment(write(tmp_path, STAGE.format(stage_id=1, key="model: nobody/nothing")))
+    assert not any("nobody/nothing" in fault.message for fault in report.faults)
+    (note,) = report.notes
+    assert (
+        "stages[0].model is to be fetched: The language model nobody/nothing is not on this machine yet"
+        in (note.located)
+    )
+
+
+def test_limits_of_sessions_are_notes_in_turn_mode_where_a_file_says_them_itself(tmp_path: Path) -> None:
+    """What it extends may be about sessions, and nobody has to take that away."""
+    text = "base_config: {}\nduplex_session: {{idle_ttl_s: 3, max_chats: 3, stage_commands_max: 9}}\n"
+    base = tmp_path / "base.yaml"
+    base.write_text("pipeline: scripted\nsession_mode: turn\nduplex_session: {max_sessions: 3}\n")
+    path = write(tmp_path, text.format("base.yaml"))
+    told = "duplex_session.{} has no effect: there are no sessions in turn mode"
+    assert [note.message for note in check_deployment(path).notes] == [told.format("idle_ttl_s")]
+    assert [note.message for note in check_deployment(str(base)).notes] == [told.format("max_sessions")]
+    assert check_deployment("cascade_turn").notes == []
 
 
 # ---------------------------------------------------------------------------- show

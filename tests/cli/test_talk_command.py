@@ -155,3 +155,14 @@ def test_a_conversation_with_the_packaged_models(tmp_path: Path) -> None:
     assert second["interruption"]["to_silence_ms"] > 0
     assert sum(first["wait_parts_ms"].values()) == pytest.approx(first["wait_ms"], abs=1)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["talk.log", "talk.png", "talk.wav"]
+
+
+def test_a_deployment_without_sessions_is_told_before_a_model_is_loaded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deploy = tmp_path / "turns.yaml"
+    deploy.write_text("base_config: scripted\nsession_mode: turn\n")
+    assert main(["talk", "--deploy", str(deploy), "--out", str(tmp_path / "out")]) == 1
+    told = capsys.readouterr()
+    assert "a conversation needs sessions, and this deployment has none (session_mode: turn)" in told.err
+    assert "Loading" not in told.out

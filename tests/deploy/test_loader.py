@@ -110,7 +110,7 @@ def test_an_unknown_key_of_a_stage_and_of_the_top_level_are_both_reported(tmp_pa
         ("duplex_session: {max_sessions: 0}", "duplex_session.max_sessions must be greater than 0, not 0"),
         (
             "duplex_session: {max_sessions: yes}",
-            "duplex_session.max_sessions must be a whole number, not True",
+            "duplex_session.max_sessions must be a whole number, not true",
         ),
         (
             "duplex_session: {max_sessions: '3'}",
@@ -120,7 +120,7 @@ def test_an_unknown_key_of_a_stage_and_of_the_top_level_are_both_reported(tmp_pa
         ("duplex_session: {idle_ttl_s: -1}", "duplex_session.idle_ttl_s must be greater than 0, not -1.0"),
         (
             "duplex_session: {disconnect_grace_s: null}",
-            "duplex_session.disconnect_grace_s must be a number, not None",
+            "duplex_session.disconnect_grace_s must be a number, not null",
         ),
         (
             "duplex_session: {server_vad_model_path: ''}",

@@ -113,6 +113,21 @@ def test_what_is_no_request_is_told_before_anything_is_asked(omni: Omni) -> None
         omni.generate(["x", 5])  # type: ignore[list-item]
 
 
+@pytest.mark.parametrize("given", [None, 5, b"hello", {"hello": 1}])
+def test_what_is_no_batch_is_told_by_its_type(omni: Omni, given: Any) -> None:
+    """Bytes are not asked as numbers, nor is a mapping by its keys."""
+    with pytest.raises(TypeError, match=f"requests is a {type(given).__name__}, not a text"):
+        omni.generate(given)
+
+
+def test_a_request_that_is_refused_keeps_its_id(omni: Omni) -> None:
+    results = omni.generate([OmniRequest("a", request_id="one"), OmniRequest("", request_id="two")])
+    assert [(result.request_id, result.error is None) for result in results] == [
+        ("one", True),
+        ("two", False),
+    ]
+
+
 def test_a_bar_of_ones_own_sees_every_answer(omni: Omni) -> None:
     bars: list[Bar] = []
 

@@ -10,7 +10,7 @@ from attrs import Factory, define
 from duplex_trio.deploy import DeployConfig, DeployError, DeployFault, Document, Finding, read_deploy
 from duplex_trio.deploy.machine import device_findings, engine_findings, python_findings, remote_findings
 from duplex_trio.models.errors import ModelReferenceError
-from duplex_trio.models.lookup import look_up
+from duplex_trio.models.lookup import ModelNotHereError, look_up
 from duplex_trio.pipelines.declared import DeclaredPathError, load_declared
 from duplex_trio.pipelines.deployment import deployment_findings, needed_path, session_mode
 from duplex_trio.pipelines.pipeline import Pipeline
@@ -51,11 +51,9 @@ def check_deployment(name_or_path: str, *, platform: str | None = None) -> Repor
     pipeline = _pipeline(document, report)
     if pipeline is None:
         return report
-    for finding in _findings(pipeline, document.config):
-        located = document.locate(finding)
-        target = report.faults if finding.level == "fault" else report.notes
-        if located not in target:
-            target.append(located)
+    faults, notes = document.told(_findings(pipeline, document.config))
+    report.faults += faults
+    report.notes += notes
     mode = session_mode(pipeline.config, document.config)
     stages = ", ".join(spec.name for spec in pipeline.config.stages)
     report.told = f"pipeline {pipeline.config.name} ({stages}) in {mode} mode on {document.platform}"
@@ -108,5 +106,9 @@ def _model_findings(pipeline: type[Pipeline], deploy: DeployConfig) -> Iterator[
     for use in pipeline.models_used(deploy):
         try:
             look_up(use.reference, use.kind)
+        except ModelNotHereError as error:
+            yield Finding(
+                key=use.key, stage_id=use.stage_id, message=f"is to be fetched: {error}", level="note"
+            )
         except ModelReferenceError as error:
             yield Finding(key=use.key, stage_id=use.stage_id, message=f"cannot be loaded: {error}")

@@ -23,6 +23,7 @@ from types import ModuleType
 import trio
 
 from duplex_trio.cli.compose import DEFAULT_DEPLOY, make_omni, plan_serving, read_deploy
+from duplex_trio.cli.errors import CommandError
 from duplex_trio.cli.talk.conversation import (
     Conversation,
     Microphone,
@@ -67,6 +68,11 @@ async def _start_server(nursery: trio.Nursery, options: TalkOptions, view: View)
 
     view.waiting("Looking for the models")
     plan = plan_serving(read_deploy(options.deploy or DEFAULT_DEPLOY, models=options.models))
+    if plan.session_mode != "duplex":
+        raise CommandError(
+            f"--deploy {options.deploy}: a conversation needs sessions, and this deployment has none "
+            "(session_mode: turn)"
+        )
     omni = await trio.to_thread.run_sync(make_omni, plan)
     view.waiting("Loading the models")
     address = await nursery.start(

@@ -39,12 +39,17 @@ def reference(deploy: DeployConfig, stage_id: int) -> str:
     return deploy.stage(stage_id).model or DEFAULT_MODELS[stage_id]
 
 
+def voice_activity(deploy: DeployConfig) -> str | None:
+    """The model of voice activity, which sessions alone have."""
+    return None if deploy.session_mode == "turn" else deploy.duplex_session.server_vad_model_path
+
+
 def models_used(deploy: DeployConfig) -> Iterator[ModelUse]:
     """The models of the stages that run here, and that of voice activity."""
     for stage_id, kind in _KINDS.items():
         if deploy.stage(stage_id).execution != "remote":
             yield ModelUse(reference=reference(deploy, stage_id), kind=kind, stage_id=stage_id)
-    vad = deploy.duplex_session.server_vad_model_path
+    vad = voice_activity(deploy)
     if vad is not None:
         yield ModelUse(reference=vad, kind="vad", key="duplex_session.server_vad_model_path")
 

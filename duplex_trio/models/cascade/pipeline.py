@@ -62,7 +62,7 @@ class CascadePipeline(CascadeFamily):
         super().__init__(deploy)
         self._asr = resolve_reference(deployment.reference(deploy, ASR), "asr")
         self._tts = resolve_reference(deployment.reference(deploy, TTS), "tts")
-        vad = deploy.duplex_session.server_vad_model_path
+        vad = deployment.voice_activity(deploy)
         self._vad = resolve_reference(vad, "vad") if vad is not None else None
         stage = deploy.stage(LLM)
         self._llm: LanguageModel = (
