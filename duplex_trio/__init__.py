@@ -94,6 +94,10 @@ _HOMES = {
 """Where the names are that are not of `async_omni`."""
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     # Loaded when they are asked for: the protocol needs no event loop, and requests need no sessions.
     if name not in __all__:

@@ -32,6 +32,7 @@ def logging_put_back() -> Iterator[None]:
     """Commands set up the log of their process, which here is that of all tests."""
     root = logging.getLogger()
     before = structlog.get_config(), root.handlers[:], root.level
+    structlog.configure(**before[0])  # set up, so that no model quiets it
     yield
     config, root.handlers[:], root.level = before
     structlog.configure(**config)

@@ -44,6 +44,7 @@ class OmniEngineBase(ABC):
             build_stage(pipeline, spec, stage_factory, shown) for spec in pipeline.stages
         )
         self.orchestrator = self._create_orchestrator()
+        self._began = False
 
     @abstractmethod
     def _create_orchestrator(self) -> OrchestratorBase:
@@ -94,5 +95,9 @@ class OmniEngineBase(ABC):
 
         Raises:
             StageLoadError: in a group, for each stage that could not be loaded.
+            RuntimeError: it runs already, or has run. An engine runs once, for its stages do.
         """
+        if self._began:
+            raise RuntimeError("this engine has been run already, and runs once: make another one")
+        self._began = True
         await run_engine(self, task_status=task_status)

@@ -35,7 +35,7 @@ from duplex_trio.engine.turn.outputs import (
     TranscriptOutput,
     Usage,
 )
-from duplex_trio.engine.turn.request import Message, OmniRequest, Part, Picture, Sound, Text
+from duplex_trio.engine.turn.request import Message, OmniRequest, Part, Picture, Sound, Text, request_of
 from duplex_trio.entrypoints.answer import OmniAnswer
 from duplex_trio.entrypoints.omni_base import AsyncOmniBase, OmniStatistics, WarmUpError
 from duplex_trio.pipelines.pipeline import Pipeline
@@ -145,9 +145,10 @@ class AsyncOmni(AsyncOmniBase):
         Raises:
             RequestRefused: entering it, when the request is wrong (`invalid_value`, `unsupported`, ..., naming the
                 field), or there is no place for it (`resource_exhausted`).
+            TypeError: entering it, when it is neither a text nor an `OmniRequest`.
             RequestError: reading the answer, when it ends without having come to its end.
         """
-        asked = OmniRequest(request) if isinstance(request, str) else request
+        asked = request_of(request)
         live = await self.turn_engine.requests.open(asked, wait=wait, read_timeout_s=read_timeout_s)
         try:
             yield OmniAnswer(live)
@@ -170,7 +171,7 @@ class AsyncOmni(AsyncOmniBase):
 
     async def attempt(self, request: OmniRequest | str, *, wait: bool = True) -> OmniResult:
         """The same for who wants to see what had come of an answer that failed: its result has the `error`."""
-        asked = OmniRequest(request) if isinstance(request, str) else request
+        asked = request_of(request)
         builder = ResultBuilder(asked.request_id or "", last_message=len(asked.messages) - 1)
         try:
             async with self.generate(asked, wait=wait) as answer:

@@ -11,24 +11,21 @@ has an event loop of another kind.
 from __future__ import annotations
 
 import atexit
-import logging
-import sys
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, TypeVar
-
-import structlog
 
 from duplex_trio.deploy import DeployConfig
 from duplex_trio.engine.async_omni_engine import DEFAULT_MAX_REQUESTS
 from duplex_trio.engine.stage_building import StageFactory
 from duplex_trio.engine.turn.outputs import OmniResult
-from duplex_trio.engine.turn.request import OmniRequest
+from duplex_trio.engine.turn.request import OmniRequest, request_of
 from duplex_trio.entrypoints.async_omni import AsyncOmni
 from duplex_trio.entrypoints.batch import Batch
 from duplex_trio.entrypoints.omni_base import OmniBase
 from duplex_trio.entrypoints.omni_thread import OmniThread
 from duplex_trio.entrypoints.progress import ProgressMaker, make_bar
+from duplex_trio.entrypoints.quiet import quiet_log
 from duplex_trio.pipelines.pipeline import Pipeline
 
 Self = TypeVar("Self", bound="Omni")
@@ -86,7 +83,7 @@ class Omni(OmniBase):
             WarmUpError: the model does not answer.
             RuntimeError: it was closed.
         """
-        _quiet_log()
+        quiet_log()
         self._thread.start()
         atexit.register(self.close)
 
@@ -149,29 +146,12 @@ class Omni(OmniBase):
         return AsyncOmni._options_of(deploy)
 
 
-def _quiet_log() -> None:
-    """Where nobody has set the log up, show warnings alone, on standard error: what a script prints is its own."""
-    if not structlog.is_configured():
-        structlog.configure(
-            wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
-            logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        )
-
-
 def _listed(given: object) -> list[OmniRequest]:
     if isinstance(given, str | OmniRequest):
-        return [_request_of(0, given)]
+        return [request_of(given)]
     # Bytes would be numbers, and a mapping its keys.
     if isinstance(given, bytes | bytearray | Mapping) or not isinstance(given, Iterable):
         raise TypeError(
             f"requests is a {type(given).__name__}, not a text, an OmniRequest or several of them"
         )
-    return [_request_of(index, request) for index, request in enumerate(given)]
-
-
-def _request_of(index: int, given: object) -> OmniRequest:
-    if isinstance(given, str):
-        return OmniRequest(given)
-    if not isinstance(given, OmniRequest):
-        raise TypeError(f"requests[{index}] is a {type(given).__name__}, not a text or an OmniRequest")
-    return given
+    return [request_of(one, f"requests[{index}]") for index, one in enumerate(given)]

@@ -13,6 +13,7 @@ from attrs import frozen
 from duplex_trio.deploy import DeployConfig, load_deploy
 from duplex_trio.engine.health import EngineHealth
 from duplex_trio.engine.omni_engine_base import OmniEngineBase
+from duplex_trio.entrypoints.quiet import quiet_log
 from duplex_trio.entrypoints.run import run_warm, running
 from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.pipelines.registry import load_pipeline
@@ -130,7 +131,9 @@ class AsyncOmniBase(OmniBase, ABC):
         Raises:
             StageLoadError: in a group, for each stage that could not be loaded.
             WarmUpError: in a group, if the model does not answer.
+            RuntimeError: Trio does not run here; or, in a group, it has been run already.
         """
+        _require_trio()
         await run_warm(self.engine, self.warm_up if self._warm_up else None, task_status=task_status)
 
     def running(self: Self) -> AbstractAsyncContextManager[Self]:
@@ -142,5 +145,15 @@ class AsyncOmniBase(OmniBase, ABC):
         Raises:
             StageLoadError: in a group, for each stage that could not be loaded.
             WarmUpError: in a group, if the model does not answer.
+            RuntimeError: Trio does not run here; or, in a group, it has been run already.
         """
+        _require_trio()
+        quiet_log()
         return running(self)
+
+
+def _require_trio() -> None:
+    if not trio.lowlevel.in_trio_run():
+        raise RuntimeError(
+            "Trio does not run here: begin with trio.run, or take Omni, which needs no event loop"
+        )

@@ -605,7 +605,46 @@ async def test_a_model_is_warm_when_it_is_offered(autojump_clock: MockClock) -> 
         assert omni.statistics().requests == 0
 
 
+async def test_a_model_runs_once(autojump_clock: MockClock) -> None:
+    """Neither twice at once nor again: its stages would be two people's."""
+    made = AsyncOmni(ScriptedPipeline(script=Script()), stage_factory=inline_stages(0.01))
+    once = pytest.RaisesGroup(pytest.RaisesExc(RuntimeError, match="runs once"), flatten_subgroups=True)
+    async with made.running() as omni:
+        with once:
+            async with made.running():
+                raise AssertionError("it ran twice")
+        assert (await omni.complete("still there?")).text == "You said: still there?"
+    with once:
+        async with made.running():
+            raise AssertionError("it ran again")
+
+
+async def test_a_model_that_does_not_run_says_so(autojump_clock: MockClock) -> None:
+    made = AsyncOmni(ScriptedPipeline(script=Script()), stage_factory=inline_stages(0.01))
+    with pytest.raises(RequestRefused, match="it is not running"):
+        await made.complete("x")
+    async with made.running():
+        pass
+    with pytest.raises(RequestRefused, match="it is not running"):
+        await made.complete("x")
+
+
+def test_another_event_loop_is_told_of() -> None:
+    with pytest.raises(RuntimeError, match="Trio does not run here"):
+        AsyncOmni(ScriptedPipeline(script=Script())).running()
+
+
 # ------------------------------------------------------------------ what is refused
+
+
+@pytest.mark.parametrize("given", [None, 5, ["a", "b"]])
+async def test_what_is_no_request_is_a_type_error(autojump_clock: MockClock, given: Any) -> None:
+    async with scripted_requests() as omni:
+        with pytest.raises(TypeError, match=f"request is a {type(given).__name__}, not a text"):
+            await omni.complete(given)
+        with pytest.raises(TypeError, match=f"request is a {type(given).__name__}, not a text"):
+            async with omni.generate(given):
+                raise AssertionError("it was asked")
 
 
 async def test_an_id_that_is_live_is_refused(autojump_clock: MockClock) -> None:

@@ -170,7 +170,8 @@ class RequestManager:
 
     def _require_open(self) -> None:
         if self._draining or self._nursery is None:
-            raise RequestRefused("resource_exhausted", "the engine takes no new requests")
+            why = "" if self._draining else ": it is not running"
+            raise RequestRefused("resource_exhausted", f"the engine takes no new requests{why}")
 
     def _turn_away(self) -> None:
         for scope in self._waiting.values():

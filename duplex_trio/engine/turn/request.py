@@ -129,3 +129,20 @@ class OmniRequest:
     def speaks(self) -> bool:
         """Whether the answer is to be heard."""
         return "audio" in self.modalities
+
+
+def request_of(given: object, name: str = "request") -> OmniRequest:
+    """What is asked as a request; a text is a message of the user's.
+
+    Args:
+        given: a text or a request.
+        name: what the caller calls it.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    if isinstance(given, str):
+        return OmniRequest(given)
+    if not isinstance(given, OmniRequest):
+        raise TypeError(f"{name} is a {type(given).__name__}, not a text or an OmniRequest")
+    return given
