@@ -38,7 +38,7 @@ from duplex_trio.stages.units import (
 )
 from duplex_trio.stages.vllm_chat import ChatTokenizer
 from duplex_trio.stages.vllm_engine import VllmConfig, adopt_thread, build_engine, shut_down
-from duplex_trio.stages.vllm_params import sampling_params
+from duplex_trio.stages.vllm_params import plain, sampling_params
 from duplex_trio.stages.vllm_resumable import ResumableRequests
 from duplex_trio.stages.vllm_segments import UPDATES_MAX, Segments, update_tokens
 from duplex_trio.stages.worker import StageWorker, UnitRefused, WorkerContext
@@ -239,7 +239,7 @@ class VllmWorker(StageWorker):
             Exception
         ) as error:  # vLLM checks what only it can; its part of the request must not stay behind
             self._engine.abort_request([request_id])
-            raise UnitRefused("invalid_value", f"the engine refuses the request: {error}") from error
+            raise UnitRefused("invalid_value", f"the engine refuses the request: {plain(error)}") from error
         return 0
 
     def _advance(self, context: WorkerContext) -> None:

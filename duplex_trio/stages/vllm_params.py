@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -66,7 +67,7 @@ def sampling_params(params: Any, defaults: Mapping[str, Any], room: int) -> Any:
     except (
         Exception
     ) as error:  # vLLM raises its own, ValueError, TypeError and AttributeError for what it is given
-        raise UnitRefused("invalid_value", f"sampling parameters: {error}") from error
+        raise UnitRefused("invalid_value", f"sampling parameters: {plain(error)}") from error
 
 
 def _nested(name: str, kind: type, given: Any) -> Any:
@@ -82,3 +83,12 @@ def _number(name: str, value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise UnitRefused("invalid_value", f"{name} must be a number, is {value!r}")
     return value
+
+
+_WHERE = re.compile(r"\[\d\d:\d\d:\d\d\] \S+:\d+: ")
+"""The time and the line of source that native libraries write in front of what they say."""
+
+
+def plain(error: BaseException) -> str:
+    """What an engine says of a request, in one line and as far as it is of use to who made the request."""
+    return " ".join(_WHERE.sub("", str(error)).split())

@@ -12,6 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from duplex_trio import AsyncOmni, DuplexOmni, Omni
+from duplex_trio.engine.async_omni_engine import AsyncOmniEngine
+from duplex_trio.engine.duplex_omni_engine import DuplexOmniEngine
+from duplex_trio.engine.duplex_orchestrator import DuplexOrchestrator
+from duplex_trio.engine.omni_engine_base import OmniEngineBase
+from duplex_trio.engine.orchestrator import Orchestrator
+from duplex_trio.engine.orchestrator_base import OrchestratorBase
+from duplex_trio.entrypoints.omni_base import AsyncOmniBase, OmniBase
+from duplex_trio.models.scripted.pipeline import ScriptedPipeline
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "duplex_trio"
 GENERIC = [
@@ -114,3 +124,19 @@ trio.run(main)
 def test_the_duplex_half_is_loaded_when_it_is_asked_for() -> None:
     """By the same door."""
     assert "entrypoints.duplex_omni" in _run("from duplex_trio import DuplexOmni")
+
+
+def test_the_duplex_half_extends_the_other_by_what_it_makes() -> None:
+    """Each class of sessions is the generic one with another collaborator, made where that one makes its own."""
+    assert issubclass(AsyncOmni, AsyncOmniBase)
+    assert issubclass(Omni, OmniBase)
+    assert issubclass(DuplexOmni, AsyncOmni)
+    assert issubclass(DuplexOmniEngine, AsyncOmniEngine)
+    assert issubclass(AsyncOmniEngine, OmniEngineBase)
+    assert issubclass(DuplexOrchestrator, Orchestrator)
+    assert issubclass(Orchestrator, OrchestratorBase)
+    turns, sessions = AsyncOmni(ScriptedPipeline()), DuplexOmni(ScriptedPipeline())
+    assert type(turns.engine) is AsyncOmniEngine
+    assert type(turns.engine.orchestrator) is Orchestrator
+    assert type(sessions.engine) is DuplexOmniEngine
+    assert type(sessions.engine.orchestrator) is DuplexOrchestrator

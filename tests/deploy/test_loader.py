@@ -70,6 +70,65 @@ def test_the_defaults_of_a_session_are_those_of_the_reference() -> None:
     assert ours | reference == ours
 
 
+REFERENCE_KEYS = """
+session_mode: duplex
+async_chunk: true
+active_stream_window: 1
+model_runner: v1
+connectors: {shm: {name: x}}
+edges: [{from: 0, to: 1}]
+platforms: {npu: {dtype: float16}}
+trust_remote_code: false
+dtype: bfloat16
+quantization: fp8
+enable_prefix_caching: true
+enable_chunked_prefill: true
+data_parallel_size: 1
+pipeline_parallel_size: 1
+custom_voice_dir: ./voices
+duplex_session:
+  {idle_ttl_s: 300.0, disconnect_grace_s: 30.0, reaper_interval_s: 5.0, resume_replay_ttl_s: 60.0,
+  resume_replay_max_bytes_per_session: 8388608, max_pending_input_bytes_per_session: 16777216,
+  max_pending_turns_per_session: 4, max_sessions: 1, completed_append_cache_size: 256,
+  server_vad_model_path: silero, warmup_frames: 0}
+stages:
+  - stage_id: 1
+    devices: "0"
+    num_replicas: 1
+    max_num_seqs: 4
+    gpu_memory_utilization: 0.5
+    enforce_eager: true
+    max_num_batched_tokens: 2048
+    max_model_len: 3000
+    async_scheduling: false
+    default_sampling_params: {temperature: 0.0}
+    subtalker_sampling_params: {top_k: 50}
+    input_connectors: {from_stage_0: shm}
+    output_connectors: {to_stage_2: shm}
+    model: org/name
+    hf_overrides: {a: 1}
+    limit_mm_per_prompt: {audio: 4, image: 8}
+    media_io_kwargs: {video: {num_frames: 4}}
+    enable_prefix_caching: false
+    skip_tokenizer_init: false
+    dtype: float16
+    mamba_ssm_cache_dtype: float32
+    kv_cache_memory_bytes: 268435456
+    compilation_config: {level: 0}
+"""
+
+
+def test_every_key_of_the_reference_is_read(tmp_path: Path) -> None:
+    """Files that were written for it need no change of their keys."""
+    path = tmp_path / "reference.yaml"
+    path.write_text(f"base_config: cascade_cpu\n{REFERENCE_KEYS}")
+    deploy = load_deploy(path, platform="cuda")
+    stage = deploy.stage(1)
+    assert (deploy.model_runner, deploy.dtype, deploy.duplex_session.idle_ttl_s) == ("v1", "bfloat16", 300.0)
+    assert (stage.devices, stage.dtype, stage.model) == ("0", "float16", "org/name")
+    assert (stage.compilation_config, stage.limit_mm_per_prompt) == ({"level": 0}, {"audio": 4, "image": 8})
+
+
 @pytest.mark.parametrize("attribute", attrs.fields(DuplexSessionDeploy), ids=file_key)
 def test_every_limit_is_set_and_checked_by_its_key(
     tmp_path: Path, attribute: attrs.Attribute[object]

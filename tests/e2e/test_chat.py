@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -282,6 +283,23 @@ def test_models(server: Server) -> None:
     assert client.models.retrieve("scripted").id == "scripted"
     with pytest.raises(openai.NotFoundError):
         client.models.retrieve("gpt-4o")
+
+
+async def test_health_and_metrics_tell_of_chats(server: Server) -> None:
+    """In both modes, of the same pipeline: its stages, what is asked of them, and that all is well."""
+    before = await server.figures()
+    with server.client as client:
+        chat = partial(client.chat.completions.create, model="m", messages=HELLO, **SPOKEN)
+        await trio.to_thread.run_sync(chat)
+    await server.until_idle()
+    after = await server.figures()
+    grown = {name for name, value in after.items() if value > before.get(name, 0)}
+    assert {'duplex_stage_outputs_total{stage="llm"}', 'duplex_stage_outputs_total{stage="tts"}'} <= grown
+    body = (await read_all(await server.http(bare("GET", "/health")))).partition(b"\r\n\r\n")[2]
+    told = orjson.loads(body)
+    assert (told["status"], told["session_mode"], told["model"]) == ("ready", server.mode, "scripted")
+    stages = [(stage["name"], stage["state"]) for stage in told["stages"]]
+    assert stages[:3] == [("asr", "ready"), ("llm", "ready"), ("tts", "ready")]
 
 
 # ---------------------------------------------------------------------- bytes

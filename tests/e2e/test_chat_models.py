@@ -93,6 +93,15 @@ def test_an_answer_has_the_form_that_was_asked_for(client: OpenAI) -> None:
     assert orjson.loads(completion.choices[0].message.content or "")["meal"] in ("eggs", "oats")
 
 
+def test_a_form_that_is_none_is_a_bad_request_in_one_line(client: OpenAI) -> None:
+    """Told by the engine, which alone knows what it can hold an answer to."""
+    form: Any = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "nonsense"}}}
+    with pytest.raises(BadRequestError) as caught:
+        client.chat.completions.create(model="m", messages=QUESTION, response_format=form)
+    assert "nonsense" in caught.value.body["message"]  # type: ignore[index]
+    assert not any(piece in caught.value.body["message"] for piece in ("\n", ".cc", ".py"))  # type: ignore[index]
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_speech_is_heard_and_answered_in_speech(client: OpenAI, stream: bool) -> None:
     spoken = wav_bytes(pcm16_bytes(Speaker().say("Tell me something about the moon.")), 16_000)
