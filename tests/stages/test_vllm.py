@@ -68,9 +68,12 @@ async def test_a_greedy_answer_is_the_same_twice(llm: ThreadStage) -> None:
 
 
 async def test_the_model_makes_sense(llm: ThreadStage) -> None:
-    """Weights, rotation and tokenizer fit together: the converted model answers in English."""
+    """Weights, rotation and tokenizer fit together: the converted model answers in English, and about what was asked.
+
+    Which words it chooses depends on how the processor rounds.
+    """
     text, _ = await generate(llm, "Write one short sentence about dogs.", max_tokens=30)
-    assert re.search(r"\bdogs?\b", text, re.IGNORECASE)
+    assert re.search(r"\b(dog|canine|pupp|pet|companion)", text, re.IGNORECASE)
 
 
 async def test_deltas_arrive_one_by_one_and_the_last_tells_the_counts(llm: ThreadStage) -> None:
@@ -371,9 +374,8 @@ async def test_what_it_would_refuse_of_every_request_keeps_it_from_starting(
     """The sampling dry-run: the engine itself is asked, and nothing is generated."""
     worker = KeepLoaded(llm_worker)
     worker.default_params = GenerationParams(max_tokens=4, extra={"min_tokens": 9})
-    with pytest.raises(
-        StageLoadError, match=r"refuses the parameters of a request that asks for none.*min_tokens"
-    ):
+    told = r"refuses the parameters of a request that asks for none.*min_tokens"
+    with pytest.RaisesGroup(pytest.RaisesExc(StageLoadError, match=told), flatten_subgroups=True):
         async with running(worker):
             pass
     worker.default_params = GenerationParams(max_tokens=9, extra={"min_tokens": 4})
