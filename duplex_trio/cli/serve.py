@@ -162,7 +162,7 @@ def run(args: argparse.Namespace) -> int:
         announcement = _Announcement(Console(), sessions=plan.session_mode == "duplex")
         trio.run(partial(run_server, factory, options, task_status=announcement))
     except _EXPLAINED as error:
-        raise CommandError(_explain(error)) from error
+        raise CommandError(str(error)) from error
     except BaseExceptionGroup as group:
         known, other = group.split(_EXPLAINED)
         if other is not None or known is None:
@@ -170,7 +170,7 @@ def run(args: argparse.Namespace) -> int:
         leaves = _leaves(known)
         if isinstance(leaves[0], CommandError | ModelReferenceError):
             raise leaves[0] from None
-        raise CommandError("; ".join(_explain(error) for error in leaves)) from group
+        raise CommandError("; ".join(dict.fromkeys(str(error) for error in leaves))) from group
     return 0
 
 
@@ -219,12 +219,6 @@ class _Announcement:
             self._console.print(f"{name:<10} [bold]{escape(url)}[/bold]", soft_wrap=True)
         self._console.print("Ready. Stop with Ctrl-C.")
         self._console.file.flush()
-
-
-def _explain(error: BaseException) -> str:
-    cause = error.__cause__
-    known = cause is None or not isinstance(error, StageLoadError) or str(cause) in str(error)
-    return str(error) if known else f"{error}: {cause}"
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:

@@ -108,6 +108,11 @@ def stage_rules(values: Mapping[str, Any]) -> Iterator[KeyFaultError]:
         if execution != "process" and values.get(key):
             yield KeyFaultError("execution", f"must be process for a stage with the key {key}", execution)
             break
+    if execution == "remote":
+        for key in ("num_replicas", "data_parallel_size"):
+            if (values.get(key) or 1) > 1:
+                rule = "must be 1 for a remote stage: several engines stand behind one router"
+                yield KeyFaultError(key, rule, values[key])
     devices = values.get("devices")
     if devices is not None:
         yield from _device_rules(devices, execution, values)

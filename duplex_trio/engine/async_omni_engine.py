@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import trio
 from prometheus_client import CollectorRegistry, generate_latest
 
@@ -14,7 +12,6 @@ from duplex_trio.engine.stage_collector import StageCollector
 from duplex_trio.engine.turn.manager import RequestManager
 from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.pipelines.processor import TurnProcessor
-from duplex_trio.stages.run import ThreadStage
 
 DEFAULT_MAX_REQUESTS = 64
 
@@ -42,9 +39,8 @@ class AsyncOmniEngine(OmniEngineBase):
         stage_factory: StageFactory | None = None,
     ) -> None:
         self.processor = self._create_processor(pipeline)
-        if stage_factory is None:
-            stage_factory = partial(ThreadStage, command_limit=stage_commands_max or 2 * max_requests)
-        super().__init__(pipeline, stage_factory=stage_factory)
+        command_limit = stage_commands_max or 2 * max_requests
+        super().__init__(pipeline, command_limit=command_limit, stage_factory=stage_factory)
         self.requests = self._create_requests(max_requests)
         self.registry = CollectorRegistry()
         self.registry.register(self.requests.tally)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import attrs
 import trio
@@ -15,7 +14,7 @@ from duplex_trio.engine.duplex_orchestrator import DuplexOrchestrator
 from duplex_trio.engine.manager import DuplexSessionManager
 from duplex_trio.engine.metrics import EngineMetrics
 from duplex_trio.engine.omni_engine_base import Background
-from duplex_trio.engine.stage_building import StageFactory, build_voice_activity
+from duplex_trio.engine.stage_building import StageFactory, build_voice_activity, threads
 from duplex_trio.engine.turn.live import BLANK_TURN
 from duplex_trio.engine.turn.manager import RequestManager
 from duplex_trio.engine.voice_activity import VoiceActivity
@@ -24,7 +23,6 @@ from duplex_trio.pipelines.requests import TurnInput
 from duplex_trio.plugin.checks import build_checked_plugin
 from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.stages.port import Stage
-from duplex_trio.stages.run import ThreadStage
 
 
 class DuplexOmniEngine(AsyncOmniEngine):
@@ -55,13 +53,11 @@ class DuplexOmniEngine(AsyncOmniEngine):
         self.plugin = build_checked_plugin(pipeline, max_sessions)
         if not self.plugin.capabilities(max_sessions).supports_chat_completions:
             max_chats = 0
-        if stage_factory is None:
-            command_limit = stage_commands_max or 2 * (max_sessions + max_chats)
-            stage_factory = partial(ThreadStage, command_limit=command_limit)
-        self.vad = build_voice_activity(pipeline, stage_factory)
+        stage_commands_max = stage_commands_max or 2 * (max_sessions + max_chats)
+        self.vad = build_voice_activity(pipeline, stage_factory or threads(stage_commands_max))
         limits = limits or SessionLimits()
         self.voice_activity = VoiceActivity(self.vad, job_timeout_s=limits.vad_timeout_s)
-        super().__init__(pipeline, stage_factory=stage_factory)
+        super().__init__(pipeline, stage_commands_max=stage_commands_max, stage_factory=stage_factory)
         self.metrics = EngineMetrics(
             sessions=lambda: self.manager.live_counters(),
             waiting=lambda: self.manager.waiting(),

@@ -11,11 +11,10 @@ from duplex_trio.deploy.machine import claim_devices
 from duplex_trio.engine.health import EngineHealth, engine_health
 from duplex_trio.engine.orchestrator_base import OrchestratorBase
 from duplex_trio.engine.run import run_engine
-from duplex_trio.engine.stage_building import StageFactory, build_stage
+from duplex_trio.engine.stage_building import StageFactory, build_stage, threads
 from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.pipelines.topology import check_topology
 from duplex_trio.stages.port import Stage, StageStatistics
-from duplex_trio.stages.run import ThreadStage
 
 Background = tuple[str, Callable[[], Awaitable[None]]]
 """A task that lives as long as the stages do: its name, and what it does until cancelled."""
@@ -26,7 +25,8 @@ class OmniEngineBase(ABC):
 
     Args:
         pipeline: the model.
-        stage_factory: what carries each runtime; a thread by default.
+        command_limit: opened requests and units that may wait for one stage here.
+        stage_factory: what carries a runtime of this process; a thread by default.
 
     Raises:
         TopologyError: the pipeline is declared wrongly.
@@ -35,13 +35,16 @@ class OmniEngineBase(ABC):
         ModelReferenceError: a model of the deployment cannot be found.
     """
 
-    def __init__(self, pipeline: Pipeline, *, stage_factory: StageFactory = ThreadStage) -> None:
+    def __init__(
+        self, pipeline: Pipeline, *, command_limit: int, stage_factory: StageFactory | None = None
+    ) -> None:
         check_topology(pipeline.config)
         shown = claim_devices(pipeline.deploy)
         self.pipeline = pipeline
         self.sampling = pipeline.sampling()
+        in_thread = stage_factory or threads(command_limit)
         self.stages: tuple[Stage, ...] = tuple(
-            build_stage(pipeline, spec, stage_factory, shown) for spec in pipeline.stages
+            build_stage(pipeline, spec, in_thread, command_limit, shown) for spec in pipeline.stages
         )
         self.orchestrator = self._create_orchestrator()
         self._began = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from duplex_trio.deploy.devices import replica_places
 from duplex_trio.pipelines.config import StageSpec
@@ -11,14 +12,24 @@ from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.stages.pool import StagePool
 from duplex_trio.stages.port import Stage
 from duplex_trio.stages.process.run import ProcessStage
+from duplex_trio.stages.run import ThreadStage
 from duplex_trio.stages.worker import StageWorker
 
 StageFactory = Callable[[StageWorker], Stage]
 """Makes the stage that carries a runtime."""
 
 
+def threads(command_limit: int) -> StageFactory:
+    """Carry each runtime in a thread, for which so many commands may wait."""
+    return partial(ThreadStage, command_limit=command_limit)
+
+
 def build_stage(
-    pipeline: Pipeline, spec: StageSpec, in_thread: StageFactory, shown: Mapping[str, str] | None = None
+    pipeline: Pipeline,
+    spec: StageSpec,
+    in_thread: StageFactory,
+    command_limit: int,
+    shown: Mapping[str, str] | None = None,
 ) -> Stage:
     """Make one stage with its replicas, not running yet. It makes replicas anew while it runs.
 
@@ -26,6 +37,7 @@ def build_stage(
         pipeline: the model, with its deployment.
         spec: which stage.
         in_thread: what carries a runtime in this process.
+        command_limit: how many commands may wait for a replica in another process.
         shown: the variables that the server was started with, which say what devices there are; its own by default.
 
     Raises:
@@ -46,7 +58,12 @@ def build_stage(
                 return pipeline.build_remote_stage(spec.stage_id)
             case "process":
                 place = replica_places(deploy, os.environ if shown is None else shown)[index]
-                return ProcessStage(build_worker(), python=deploy.python, environment=place.environment)
+                return ProcessStage(
+                    build_worker(),
+                    python=deploy.python,
+                    environment=place.environment,
+                    command_limit=command_limit,
+                )
             case _:
                 worker = build_worker()
                 if worker.once_per_process and deploy.replicas > 1:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import trio
 
-from duplex_trio.stages.errors import StageLoadError, in_one_line
+from duplex_trio.stages.errors import StageLoadError
 from duplex_trio.stages.lanes import Open, Submit
 from duplex_trio.stages.port import Stage
 from duplex_trio.stages.run import ThreadStage
+from duplex_trio.stages.said import in_one_line, said
 from duplex_trio.stages.thread_stream import ThreadStream
 from duplex_trio.stages.worker import StageWorker
 
@@ -58,7 +59,7 @@ class InlineStage(ThreadStage):
         try:
             self._worker.load()
         except Exception as error:
-            raise StageLoadError(f"stage {self.name!r} could not be loaded: {error}") from error
+            raise StageLoadError(f"stage {self.name!r} could not be loaded: {said(error)}") from error
         self.alive = True
 
     async def _step(self) -> bool:

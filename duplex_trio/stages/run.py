@@ -18,9 +18,10 @@ from collections.abc import Sequence
 import trio
 from attrs import define
 
-from duplex_trio.stages.errors import StageLoadError, in_one_line
+from duplex_trio.stages.errors import StageLoadError
 from duplex_trio.stages.lanes import Delivery, Died, LaneLoop, Loaded, Open, Released, Submit
 from duplex_trio.stages.port import Stage
+from duplex_trio.stages.said import in_one_line, said
 from duplex_trio.stages.streams import StreamsStage
 from duplex_trio.stages.thread_stream import ThreadStream
 from duplex_trio.stages.worker import StageWorker
@@ -103,7 +104,9 @@ class ThreadStage(LaneLoop[ThreadStream], StreamsStage):
             self.alive = False
         # Outside of the nursery, which would wrap it in a group.
         if self._death is not None and not begun:
-            raise StageLoadError(f"stage {self.name!r} could not be loaded: {self._death}") from self._death
+            raise StageLoadError(
+                f"stage {self.name!r} could not be loaded: {said(self._death)}"
+            ) from self._death
 
     async def _carry_thread(self) -> None:
         # The thread of a loaded stage is never abandoned, so a cancellation must reach it as a command. A

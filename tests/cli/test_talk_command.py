@@ -115,10 +115,10 @@ def _caused(error: Exception, cause: Exception) -> Exception:
         (ExceptionGroup("g", [DuplexConnectionError("gone"), CommandError("also")]), "gone; also"),
         (ExceptionGroup("g", [DuplexConnectionError("gone"), DuplexConnectionError("gone")]), "gone"),
         (
-            _caused(StageLoadError("llm"), ImportError("no vllm")),
+            _caused(StageLoadError("llm: no vllm"), ImportError("no vllm")),
             "llm: no vllm. Set the engine up with: duplex-trio install cpu",
         ),
-        (_caused(StageLoadError("llm"), ValueError("bad")), "llm: bad"),
+        (_caused(StageLoadError("llm: bad"), ValueError("bad")), "llm: bad"),
     ],
 )
 def test_foreseen_errors_become_one_message(error: BaseException, expected: str) -> None:

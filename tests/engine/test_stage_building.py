@@ -41,7 +41,7 @@ def deployed(**stage: object) -> DeployConfig:
 def test_a_stage_has_as_many_replicas_as_its_deployment_says() -> None:
     """Each with a runtime of its own; voice activity has one."""
     pipeline = ScriptedPipeline(deployed(num_replicas=3))
-    pools = [build_stage(pipeline, spec, InlineStage) for spec in pipeline.stages]
+    pools = [build_stage(pipeline, spec, InlineStage, 8) for spec in pipeline.stages]
     vad = build_voice_activity(pipeline, InlineStage)
     names = [
         [replica.name for replica in pool.replicas] for pool in (*pools, vad) if isinstance(pool, StagePool)
@@ -52,17 +52,17 @@ def test_a_stage_has_as_many_replicas_as_its_deployment_says() -> None:
 def test_a_runtime_that_a_process_can_have_once_has_one_replica_in_threads() -> None:
     """The operator is told what to do instead."""
     alone = Singular(deployed())
-    assert build_stage(alone, alone.stages[1], InlineStage).name == "llm"
+    assert build_stage(alone, alone.stages[1], InlineStage, 8).name == "llm"
     several = Singular(deployed(num_replicas=2))
     with pytest.raises(
         ValueError, match=r"stage 1 \(llm\) cannot have 2 replicas in threads.* set execution: process"
     ):
-        build_stage(several, several.stages[1], InlineStage)
+        build_stage(several, several.stages[1], InlineStage, 8)
 
 
 def test_processes_may_each_have_one() -> None:
     pipeline = Singular(deployed(num_replicas=2, execution="process"))
-    stage = build_stage(pipeline, pipeline.stages[1], InlineStage)
+    stage = build_stage(pipeline, pipeline.stages[1], InlineStage, 8)
     assert [replica.name for replica in stage.statistics().replicas] == ["llm[0]", "llm[1]"]
 
 

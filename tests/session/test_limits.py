@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import attrs
 import pytest
 import trio
 from trio.testing import MockClock
 
-from duplex_trio.deploy import SessionLimits
+from duplex_trio.deploy import DeployConfig, SessionLimits, StageDeploy
 from duplex_trio.engine import JournalGapError
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni
 from duplex_trio.models.scripted.lockstep import LockstepPipeline
 from duplex_trio.models.scripted.native import NativePipeline
+from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.models.scripted.turns import TurnsPipeline
 from duplex_trio.protocol.duplex import (
@@ -37,7 +40,8 @@ from duplex_trio.protocol.duplex import (
     UpdateSession,
 )
 from duplex_trio.stages.pool import StagePool
-from duplex_trio.stages.run import ThreadStage
+from duplex_trio.stages.process.run import ProcessStage
+from duplex_trio.stages.streams import StreamsStage
 from duplex_trio.testing import (
     RecordingAttachment,
     Talker,
@@ -435,10 +439,14 @@ async def test_max_sessions(autojump_clock: MockClock) -> None:
         await finish(omni, await open_talker(omni))
 
 
-@pytest.mark.parametrize(("given", "limit"), [(None, 10), (3, 3)])
-def test_stage_commands_max(given: int | None, limit: int) -> None:
-    """Two for each session unless told otherwise; what waits beyond that waits at its session (`test_run`)."""
-    omni = DuplexOmni(NativePipeline(), max_sessions=5, stage_commands_max=given)
+@pytest.mark.parametrize("execution", ["thread", "process"])
+@pytest.mark.parametrize(("given", "limit"), [(None, 18), (3, 3)])
+def test_stage_commands_max(given: int | None, limit: int, execution: Literal["thread", "process"]) -> None:
+    """Two for each session and chat unless told otherwise; what waits beyond that waits at its session (`test_run`)."""
+    stages = tuple(StageDeploy(stage_id=index, execution=execution) for index in range(3))
+    pipeline = ScriptedPipeline(DeployConfig(pipeline="scripted", stages=stages))
+    omni = DuplexOmni(pipeline, max_sessions=5, max_chats=4, stage_commands_max=given)
     pools = [stage for stage in omni.duplex_engine.all_stages if isinstance(stage, StagePool)]
     carried = [replica.stage for pool in pools for replica in pool.replicas]
-    assert {stage._command_limit for stage in carried if isinstance(stage, ThreadStage)} == {limit}
+    assert sum(isinstance(stage, ProcessStage) for stage in carried) == (3 if execution == "process" else 0)
+    assert {stage._command_limit for stage in carried if isinstance(stage, StreamsStage)} == {limit}

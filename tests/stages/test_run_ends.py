@@ -144,3 +144,21 @@ async def test_a_runtime_that_fails_to_close_does_not_harm_the_stop(carried_besi
         await stage.open(StageRequest(request_id="a"), sink).submit("unit")
         assert await sink.wait_for(1) == ["unit"]
     assert worker.calls[-1] == ("close",)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError("no weights"), "no weights"),
+        (KeyError("bias"), "KeyError: 'bias'"),
+        (MemoryError(), "MemoryError"),
+    ],
+)
+async def test_why_a_runtime_did_not_load_is_said_once_and_so_that_it_can_be_understood(
+    carrier: Carrier, error: Exception, told: str
+) -> None:
+    worker = ScriptWorker()
+    worker.on_load = partial(raise_it, error)
+    with trio.fail_after(GUARD_S), pytest.raises(StageLoadError) as caught:
+        await run_stage(carrier(worker))
+    assert str(caught.value) == f"stage 'script' could not be loaded: {told}"

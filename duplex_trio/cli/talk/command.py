@@ -190,7 +190,7 @@ def _explanation(error: BaseException) -> str | None:
     from duplex_trio.stages.errors import StageLoadError
 
     if isinstance(error, StageLoadError):
-        text = str(error) if error.__cause__ is None else f"{error}: {error.__cause__}"
+        text = str(error)
         if isinstance(error.__cause__, ImportError):
             text += f". Set the engine up with: {INSTALL_COMMAND}"
         return text

@@ -19,11 +19,12 @@ import structlog
 import trio
 from attrs import frozen
 
-from duplex_trio.stages.errors import StageDeadError, StageLoadError, in_one_line
+from duplex_trio.stages.errors import StageDeadError, StageLoadError
 from duplex_trio.stages.pool.backoff import ALARMING_BREAKS, Backoff, RestartPolicy
 from duplex_trio.stages.pool.choice import least_loaded
 from duplex_trio.stages.pool.replica import Replica
 from duplex_trio.stages.port import OutputSink, Stage, StageRequest, StageStatistics, StageStream
+from duplex_trio.stages.said import in_one_line
 
 log = structlog.get_logger("duplex_trio.stages")
 

@@ -26,6 +26,7 @@ from duplex_trio.stages.port import StageFailed, StageOutput, StageRequest
 from duplex_trio.stages.process import frames
 from duplex_trio.stages.process.frames import Frame, frame_of
 from duplex_trio.stages.process.recipe import WorkerRecipe
+from duplex_trio.stages.said import in_one_line, said
 from duplex_trio.stages.worker import StageWorker
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ class ProcessLoop(LaneLoop[ProcessLane]):
                 self._link.send(Frame(frames.LOADED))
             case Died(error):
                 self._all_commands_done()
-                self._link.send(frame_of(frames.DIED, 0, str(error) or type(error).__name__))
+                self._link.send(frame_of(frames.DIED, 0, said(error)))
 
     def _send_output(self, lane: ProcessLane, output: StageOutput | StageFailed) -> None:
         if isinstance(output, StageFailed) or output.finished:
@@ -245,7 +246,7 @@ def carry(link: Link, first: Frame) -> None:
         name, worker = _worker_of(first)
     except Exception as error:
         log.exception("stage.worker_not_made")
-        why = f"its worker cannot be made by {sys.executable}: {type(error).__name__}: {error}"
+        why = f"its worker cannot be made by {sys.executable}: {in_one_line(error)}"
         link.send(frame_of(frames.DIED, 0, why))
         sys.exit(1)
     loop = reader.loop = ProcessLoop(worker, link)
