@@ -16,6 +16,8 @@ from queue import Empty, Queue
 
 from attrs import frozen
 
+from duplex_trio.stages.process.spawn import CHILD
+
 STOP_TIMEOUT_S = 60.0
 LINES_SHOWN_MAX = 60
 
@@ -53,6 +55,11 @@ class ServedPort:
     def alive(self) -> bool:
         """Whether its process is there."""
         return Path(f"/proc/{self.pid}/statm").read_text().split()[0] != "0"
+
+    def stage_processes(self) -> list[int]:
+        """The processes of its stages, as the kernel knows them (Linux)."""
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        return [int(pid) for pid in children if CHILD in Path(f"/proc/{pid}/cmdline").read_text()]
 
     def resident_bytes(self) -> int:
         """The memory its process holds, from the kernel (Linux)."""

@@ -14,7 +14,6 @@ import pytest
 import trio
 import trio_websocket
 
-from duplex_trio.stages.process.spawn import CHILD
 from duplex_trio.testing.server_process import ServedPort, server_process
 
 pytestmark = pytest.mark.e2e
@@ -30,12 +29,6 @@ base_config: cascade_cpu
 stages:
   - {stage_id: 1, execution: process}
 """
-
-
-def processes(server: ServedPort) -> list[int]:
-    """Those of stages, as the kernel knows them."""
-    children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
-    return [int(pid) for pid in children if CHILD in Path(f"/proc/{pid}/cmdline").read_text()]
 
 
 class Talker:
@@ -93,11 +86,11 @@ def serve(folder: Path, deploy: str) -> Any:
 
 async def test_a_process_killed_in_mid_response_costs_its_own_sessions_one_response(tmp_path: Path) -> None:
     with serve(tmp_path, SCRIPTED) as server:
-        assert len(processes(server)) == 2
+        assert len(server.stage_processes()) == 2
         async with talking(server) as one, talking(server) as other:
             assert await one.ask("hello") == ("completed", "You said: hello")
             assert await other.ask("hello") == ("completed", "You said: hello")
-            first, second = processes(server)
+            first, second = server.stage_processes()
             for pid in (first, second):
                 os.kill(pid, signal.SIGSTOP)
             ended: dict[str, tuple[str, str]] = {}
@@ -116,23 +109,45 @@ async def test_a_process_killed_in_mid_response_costs_its_own_sessions_one_respo
             assert sorted(ended.values()) == [("completed", "You said: and now"), ("failed", "")]
             for talker in (one, other):
                 assert (await talker.ask("still there"))[0] == "completed"
-            while len(processes(server)) < 2:
+            while len(server.stage_processes()) < 2:
                 assert (await one.ask("and again"))[0] == "completed"
             os.kill(second, signal.SIGKILL)
             # What got no answer is part of the next question.
             for talker in (one, other):
                 assert (await talker.ask_until_it_answers("back again")).endswith("back again")
-        pids = processes(server)
+        pids = server.stage_processes()
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+async def test_all_replicas_killed_while_they_are_idle_and_while_they_load_come_back(tmp_path: Path) -> None:
+    """Whoever asks meanwhile is told at once, and nothing stays behind."""
+    with serve(tmp_path, SCRIPTED) as server:
+        async with talking(server) as talker:
+            assert (await talker.ask("hello"))[0] == "completed"
+            killed: set[int] = set()
+            while len(killed) < 6:
+                for pid in set(server.stage_processes()) - killed:
+                    os.kill(pid, signal.SIGKILL)
+                    killed.add(pid)
+                status, said = await talker.ask("there")
+                assert status == "failed" or said.endswith("there")
+                await trio.sleep(0.05)
+            assert (await talker.ask_until_it_answers("back again")).endswith("back again")
+            figures = await trio.to_thread.run_sync(server.metrics)
+            assert figures['duplex_stage_live_requests{stage="llm"}'] == 0
+            assert figures["duplex_leaked_requests_total"] == 0
+        for pid in killed:
+            with pytest.raises(ProcessLookupError):
+                os.kill(pid, 0)
 
 
 async def test_a_terminals_interrupt_drains_a_server_with_its_processes(tmp_path: Path) -> None:
     with serve(tmp_path, SCRIPTED) as server:
         async with talking(server) as talker:
             assert (await talker.ask("hello"))[0] == "completed"
-            for pid in processes(server):
+            for pid in server.stage_processes():
                 os.kill(pid, signal.SIGINT)
                 os.kill(pid, signal.SIGTERM)
             assert (await talker.ask("hello again"))[0] == "completed"
@@ -147,7 +162,7 @@ async def test_a_real_model_in_a_process_answers_and_comes_back(tmp_path: Path) 
             assert said
             await talker.write("Tell me a long story about a ship and its crew.")
             await talker.until("response.output_text.delta")
-            (pid,) = processes(server)
+            (pid,) = server.stage_processes()
             os.kill(pid, signal.SIGKILL)
             status, _ = await talker.done()
             assert status == "failed"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -87,6 +89,38 @@ async def test_a_conversation_with_a_remote_model_survives_its_faults(
                     count = len(listener.of("response.done"))
                     microphone.say(speaker.say("Hello, are you there again?"))
                     failed = await listener.until("response.done", count + 1)
+            assert engine.live == 0
+
+
+async def test_a_remote_model_speaks_through_processes_that_are_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine is let go of when the voices die, and the session is answered once they are back."""
+    monkeypatch.setenv("VLLM_API_KEY", "k-secret")
+    speaker = await trio.to_thread.run_sync(Speaker)
+    hold = Hold()
+    begun = [chunk(event(delta("This is a very long story about a dragon. "))) for _ in range(4)]
+    # The first one is asked for by the warm-up.
+    engine = FaultEngine(
+        answers=[streamed("Hello", "."), [stream_head(), *begun, hold], streamed("I", " am", " back.")]
+    )
+    async with engine_on_port(engine) as port:
+        file = deployment(tmp_path, port, "tiny")
+        file.write_text(file.read_text() + "  - {stage_id: 2, execution: process, num_replicas: 2}\n")
+        async with served(file) as server, talking(server.ws_url) as (_client, microphone, listener):
+            microphone.say(speaker.say("Please tell me a long story about a dragon."))
+            await hold.reached.wait()
+            await listener.until("response.output_audio.delta")
+            for pid in server.stage_processes():
+                os.kill(pid, signal.SIGKILL)
+            done = await listener.until("response.done")
+            assert done.raw["response"]["status"] == "failed"
+            with trio.fail_after(PATIENCE_S):
+                await engine.asked[1].gone.wait()
+                while done.raw["response"]["status"] != "completed":
+                    count = len(listener.of("response.done"))
+                    microphone.say(speaker.say("Hello, are you there again?"))
+                    done = await listener.until("response.done", count + 1)
             assert engine.live == 0
 
 

@@ -140,6 +140,7 @@ class RemoteChatStage(StreamsStage):
                     task_status.started(self)
                     await self._presence.wait_gone()
                     message = f"the remote engine at {self._client.address} does not answer any more"
+                    self.last_error = message
                     self.alive = False
                     nursery.cancel_scope.cancel()
             finally:

@@ -29,7 +29,7 @@ def pipeline(stage_id: int) -> CascadePipeline:
 async def test_speech_is_made_by_two_replicas_and_by_one_when_the_other_breaks() -> None:
     """The second answer does not notice, and the replica that broke speaks again."""
     made = pipeline(TTS)
-    pool = build_stage(made, made.stages[TTS], ThreadStage)
+    pool = build_stage(made, made.stages[TTS], ThreadStage, 8)
     assert isinstance(pool, StagePool)
 
     async def speaks(request_id: str) -> str | None:
@@ -67,4 +67,4 @@ def test_the_language_model_has_its_replicas_in_processes() -> None:
     """Two engines of vLLM do not go into one process."""
     made = pipeline(LLM)
     with pytest.raises(ValueError, match=r"stage 1 \(llm\) cannot have 2 replicas in threads"):
-        build_stage(made, made.stages[LLM], ThreadStage)
+        build_stage(made, made.stages[LLM], ThreadStage, 8)

@@ -163,6 +163,7 @@ async def test_an_engine_that_breaks_down_ends_the_stage_and_its_requests(
         assert (await failure(waiting)).code == "engine_dead"
         await ended.wait()
         assert not stage.alive
+        assert stage.last_error == "the remote engine at engine.test does not answer any more"
         with pytest.raises(StageDeadError):
             ask(stage, "late")
         await speaking.wait_released()
