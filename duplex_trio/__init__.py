@@ -7,11 +7,12 @@ The layers, each importing only what stands below it:
     serving        transport: HTTP and WebSocket in front of sessions
     clients        the other end of the wire
     entrypoints    Python access to an engine: Omni, AsyncOmni, DuplexOmni (docs/python.md)
-    engine         all sessions of a model, and the stages they share
+    engine         all sessions or requests of a model, and the stages they share
     session        one session: pure ledgers in `session.state`, tasks in `session.run`
     models         concrete models, each behind a plugin
-    plugin         what a model brings, as ABCs
-    stages         compute: one worker thread or process for each model runtime
+    plugin         what a model brings for sessions, as ABCs
+    pipelines      what a model is for requests: its stages, and what joins them; models by name
+    stages         compute: replicas of a model runtime, in threads, in processes or on an engine elsewhere
     protocol       the wire: OpenAI Realtime (tier 1) and its duplex extensions (tiers 2 and 3)
     deploy         deployment files
 
@@ -19,7 +20,8 @@ The tasks of a running server, where each level is a file called `run.py`:
 
     run_server                       serving/run.py
     |- engine                        engine/run.py
-    |  |- stage[asr, llm, tts, vad]  stages/run.py    one thread each; commands in, outputs out
+    |  |- stage[asr, llm, tts, vad]  stages/pool/run.py  commands in, outputs out
+    |  |  `- replica[i]  x N                          a thread, a process or a remote engine, made anew if it breaks
     |  `- session[id]  x N           session/run.py   egress, detector, actor, lease, epochs
     |     `- epoch[n]                                 the one thing a barge-in cancels
     |        |- appender                              one turn at a time to the stages
