@@ -10,7 +10,7 @@ import sys
 import threading
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import Empty, Queue
 
@@ -59,7 +59,12 @@ class ServedPort:
     def stage_processes(self) -> list[int]:
         """The processes of its stages, as the kernel knows them (Linux)."""
         children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
-        return [int(pid) for pid in children if CHILD in Path(f"/proc/{pid}/cmdline").read_text()]
+        found: list[int] = []
+        for pid in children:
+            with suppress(OSError):  # it may end while it is looked at
+                if CHILD in Path(f"/proc/{pid}/cmdline").read_text():
+                    found.append(int(pid))
+        return found
 
     def resident_bytes(self) -> int:
         """The memory its process holds, from the kernel (Linux)."""

@@ -76,6 +76,8 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number) if link.stopping else None)
     link.send(frames.Frame(frames.GREETING, head=json.dumps(greeting()).encode()))
     first = link.receive()
+    if first.kind == frames.STOP:
+        sys.exit(0)  # the server was told to stop meanwhile
     try:
         from duplex_trio.stages.process.worker_side import carry
     except ImportError as error:

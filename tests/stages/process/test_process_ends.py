@@ -212,6 +212,18 @@ async def test_a_stage_can_be_cancelled_at_every_point_of_its_start(count: int) 
         assert_gone(stage.process_id)
 
 
+async def test_a_process_that_is_to_stop_before_it_has_greeted_leaves_without_a_word() -> None:
+    stage = ProcessStage(ScriptWorker())
+    with capture_logs() as logs, trio.fail_after(GUARD_S):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stage.run)
+            while stage.process_id is None:
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+    assert_gone(stage.process_id)
+    assert logs == []
+
+
 async def test_signals_of_a_terminal_do_not_end_a_process() -> None:
     stage, sink = ProcessStage(ScriptWorker()), Recorder()
     with trio.fail_after(GUARD_S):
