@@ -9,6 +9,7 @@ import pytest
 
 from duplex_trio.cli.compose import make_omni, plan_serving, read_deploy
 from duplex_trio.cli.errors import CommandError
+from duplex_trio.deploy import load_deploy
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script, tool_call
 from duplex_trio.models.scripted.workers import EnergyVad, ScriptedAsr, ScriptedLlm, ScriptedTts, ScriptedVad
@@ -219,3 +220,12 @@ def test_a_faulty_script_is_named(tmp_path: Path, written: str, correct: str, fa
     """In one line, with the place of the fault."""
     with pytest.raises(CommandError, match=fault):
         served(tmp_path, DEPLOYMENT.replace(written, correct))
+
+
+def test_a_deployment_says_how_long_its_answers_are(tmp_path: Path) -> None:
+    """As it does for a real model: what a request leaves open is as the deployment has it."""
+    file = tmp_path / "short.yaml"
+    file.write_text(
+        "base_config: scripted\nstages: [{stage_id: 1, default_sampling_params: {max_tokens: 2}}]\n"
+    )
+    assert ScriptedPipeline(load_deploy(file)).settings().profile.max_tokens == 2
