@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,10 +40,13 @@ ENDLESS: list[Any] = [{"role": "user", "content": "count " * 3900}]
 class Server:
     port: int
     mode: str
+    clients: ExitStack
 
     @property
     def client(self) -> OpenAI:
-        return OpenAI(api_key=KEY, base_url=f"http://127.0.0.1:{self.port}/v1", max_retries=0, timeout=120)
+        """A new one, closed with the server."""
+        client = OpenAI(api_key=KEY, base_url=f"http://127.0.0.1:{self.port}/v1", max_retries=0, timeout=120)
+        return self.clients.enter_context(client)
 
     async def http(self, data: bytes) -> trio.SocketStream:
         stream = await trio.open_tcp_stream("127.0.0.1", self.port)
@@ -108,7 +111,8 @@ def run_server(folder: Path, base: str, mode: str) -> Iterator[Server]:
         found = re.search(r"HTTP +http://127\.0\.0\.1:(\d+)", seen)
         assert found is not None, seen
         assert ("WebSocket" in seen) == (mode == "duplex")
-        yield Server(int(found[1]), mode)
+        with ExitStack() as clients:
+            yield Server(int(found[1]), mode, clients)
     finally:
         process.terminate()
         rest, _ = process.communicate(timeout=30)
@@ -288,9 +292,8 @@ def test_models(server: Server) -> None:
 async def test_health_and_metrics_tell_of_chats(server: Server) -> None:
     """In both modes, of the same pipeline: its stages, what is asked of them, and that all is well."""
     before = await server.figures()
-    with server.client as client:
-        chat = partial(client.chat.completions.create, model="m", messages=HELLO, **SPOKEN)
-        await trio.to_thread.run_sync(chat)
+    chat = partial(server.client.chat.completions.create, model="m", messages=HELLO, **SPOKEN)
+    await trio.to_thread.run_sync(chat)
     await server.until_idle()
     after = await server.figures()
     grown = {name for name, value in after.items() if value > before.get(name, 0)}

@@ -36,8 +36,9 @@ def served(request: pytest.FixtureRequest) -> ServedPort:
 
 
 @pytest.fixture
-def client(served: ServedPort) -> OpenAI:
-    return OpenAI(api_key="none", base_url=served.http_base, max_retries=0, timeout=PATIENCE_S)
+def client(served: ServedPort) -> Iterator[OpenAI]:
+    with OpenAI(api_key="none", base_url=served.http_base, max_retries=0, timeout=PATIENCE_S) as client:
+        yield client
 
 
 def test_a_seed_gives_the_same_answer_and_another_one_another(client: OpenAI) -> None:
