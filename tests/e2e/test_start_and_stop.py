@@ -161,7 +161,8 @@ async def rest(stream: trio.SocketStream) -> bytes:
 
 
 async def test_a_chat_has_its_time_and_is_told_why_it_ends(tmp_path: Path, deploy: str) -> None:
-    async with serve_command(tmp_path, "--drain-timeout", "0.2", deploy=deploy) as command:
+    # A tenth of what the whole answer takes on a quick machine.
+    async with serve_command(tmp_path, "--drain-timeout", "0.02", deploy=deploy) as command:
         chat = await endless(command)
         command.signal()
         answer = await rest(chat)

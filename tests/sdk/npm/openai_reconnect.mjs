@@ -20,12 +20,29 @@ const waiting = [
 ];
 const breaks = [];
 let turn;
+// Of a new connection it can hear the greeting before it counts as open.
+let greeted = false;
+let open = true;
 
 connection.on("error", (error) => {
   throw error;
 });
-connection.on("reconnecting", (event) => breaks.push(event.closeCode ?? event.code));
+connection.on("reconnecting", (event) => {
+  open = false;
+  breaks.push(event.closeCode ?? event.code);
+});
+connection.on("reconnected", () => {
+  open = true;
+  talk();
+});
 connection.on("session.created", () => {
+  greeted = true;
+  talk();
+});
+
+function talk() {
+  if (!greeted || !open) return;
+  greeted = false;
   let text;
   [turn, text] = waiting.shift();
   // What was not sent before the break waits until the application has restored its session.
@@ -33,7 +50,8 @@ connection.on("session.created", () => {
   const content = [{ type: "input_text", text }];
   connection.send({ type: "conversation.item.create", item: { type: "message", role: "user", content } });
   connection.send({ type: "response.create" });
-});
+}
+
 connection.on("response.done", ({ response }) => {
   report(turn, { answer: response.output[0].content[0].transcript, breaks });
   if (waiting.length === 0) connection.close();
