@@ -13,6 +13,7 @@ from duplex_trio.deploy import load_deploy
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script, tool_call
 from duplex_trio.models.scripted.workers import EnergyVad, ScriptedAsr, ScriptedLlm, ScriptedTts, ScriptedVad
+from duplex_trio.pipelines.requests import TurnInput
 from duplex_trio.pipelines.topology import check_topology
 from duplex_trio.stages.port import StageRequest
 from duplex_trio.stages.units import (
@@ -228,4 +229,6 @@ def test_a_deployment_says_how_long_its_answers_are(tmp_path: Path) -> None:
     file.write_text(
         "base_config: scripted\nstages: [{stage_id: 1, default_sampling_params: {max_tokens: 2}}]\n"
     )
-    assert ScriptedPipeline(load_deploy(file)).settings().profile.max_tokens == 2
+    turn = TurnInput(pcm=None, conversation=[ChatMessage(role="user", content="tell me more")])
+    planned = ScriptedPipeline(load_deploy(file)).build_processor().plan_turn(turn)
+    assert planned.entry.params.max_tokens == 2

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from duplex_trio.deploy.stage import RemoteDeploy, StageDeploy
-from duplex_trio.models.cascade.profiles import ChatProfile, profile_for, with_sampling
+from duplex_trio.models.cascade.profiles import ChatProfile, profile_for
 from duplex_trio.models.cascade.settings import CascadeSettings
 from duplex_trio.models.references import resolve_reference
 from duplex_trio.protocol.sampling import KNOBS
@@ -57,7 +57,7 @@ class LocalLanguageModel(LanguageModel):
         assert found.path is not None
         self.name = found.name
         self.path = str(found.path)
-        profile = with_sampling(profile_for(self.name), stage.default_sampling_params)
+        profile = profile_for(self.name)
         self._tokenizer = ChatTokenizer.from_model(self.path, template=profile.chat_template)
         knows_calls = self._tokenizer.takes_tools
         self.profile = attrs.evolve(
@@ -90,7 +90,7 @@ class RemoteLanguageModel(LanguageModel):
         assert stage.remote is not None
         self.remote: RemoteDeploy = stage.remote
         self.name = self.remote.model or urlsplit(self.remote.base_url).netloc
-        profile = with_sampling(profile_for(self.name), stage.default_sampling_params)
+        profile = profile_for(self.name)
         # The engine's chat template is the one in force. Calls are written in tags either way: the model is taught
         # them by the prompt, or the engine reads its calls, and the stage writes them so.
         self.profile = attrs.evolve(profile, knows_calls=self.remote.tool_calls == "native", tags_calls=True)

@@ -21,7 +21,7 @@ from duplex_trio.models.calling.wording import fault_told
 from duplex_trio.models.cascade.answer import Answer
 from duplex_trio.models.cascade.functions import calling_of, check_tools
 from duplex_trio.models.cascade.params import generation_params
-from duplex_trio.models.cascade.profiles import ChatProfile
+from duplex_trio.models.cascade.profiles import ChatProfile, with_sampling
 from duplex_trio.models.cascade.prompt import CountTokens, build_prompt
 from duplex_trio.models.cascade.settings import ASR, LLM, TTS, CascadeFamily, ContextTokens
 from duplex_trio.pipelines.pipeline import Pipeline
@@ -224,9 +224,11 @@ def make_processor(pipeline: Pipeline) -> CascadeProcessor:
 
 
 def known_of(pipeline: Pipeline) -> dict[str, Any]:
-    """What a pipeline knows of the models, as arguments."""
+    """What a pipeline knows of the models, and its deployment says of sampling, as arguments."""
     assert isinstance(pipeline, CascadeFamily)
-    return attrs.asdict(pipeline.settings(), recurse=False)
+    settings = pipeline.settings()
+    profile = with_sampling(settings.profile, pipeline.deploy.stage(LLM).default_sampling_params)
+    return attrs.asdict(attrs.evolve(settings, profile=profile), recurse=False)
 
 
 def _state_of(request: RequestView) -> CascadeRequest:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from duplex_trio.deploy.config import DeployConfig
 from duplex_trio.deploy.stage import StageDeploy
-from duplex_trio.models.cascade.profiles import ChatProfile, with_sampling
+from duplex_trio.models.cascade.profiles import ChatProfile
 from duplex_trio.models.cascade.settings import ASR, LLM, TTS, CascadeFamily, CascadeSettings
 from duplex_trio.models.scripted.script import Script, script_from
 from duplex_trio.models.scripted.workers import EnergyVad, ScriptedAsr, ScriptedLlm, ScriptedTts, ScriptedVad
@@ -81,9 +81,9 @@ class ScriptedPipeline(CascadeFamily):
 
     def settings(self) -> CascadeSettings:
         """Nothing is added to the prompt."""
-        profile = ChatProfile(default_instructions=None, knows_calls=True)
-        sampling = self.deploy.stage(LLM).default_sampling_params
-        return CascadeSettings(profile=with_sampling(profile, sampling), voices=("tone",))
+        return CascadeSettings(
+            profile=ChatProfile(default_instructions=None, knows_calls=True), voices=("tone",)
+        )
 
     def build_vad_worker(self) -> StageWorker | None:
         """Voice activity."""
