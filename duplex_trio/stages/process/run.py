@@ -228,7 +228,7 @@ class ProcessStage(ProcessStreams):
 
     async def _write(self, process: StageProcess) -> None:
         while True:
-            pieces = self._outbound.batch()
+            pieces = self._next_batch()
             if not pieces:
                 self._something_to_write = trio.Event()
                 await self._something_to_write.wait()

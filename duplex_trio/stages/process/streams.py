@@ -103,6 +103,13 @@ class ProcessStreams(StreamsStage):
             if unit.taken is not None:
                 unit.taken.set()
 
+    def _next_batch(self) -> list[memoryview]:
+        """The next pieces to write; empty when nothing waits."""
+        pieces = self._outbound.batch()
+        # Units that were withdrawn before they were sent are gone, and the process answers nothing for them.
+        self._look_for_room()
+        return pieces
+
     def _look_for_room(self) -> None:
         if self._room_wanted and self.commands_waiting < self._command_limit:
             self._room_wanted = False

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import trio
+import trio.testing
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
@@ -389,3 +390,29 @@ def test_lines_are_bounded_in_length_and_number() -> None:
     assert dropped == [LINES_AT_ONCE_MAX + 3]
     assert LINES_PER_S > 0
     assert printed.tail.endswith("\n  later")
+
+
+async def test_units_that_were_withdrawn_before_they_were_sent_make_room() -> None:
+    """The process answers nothing for them, so nobody may wait for it to."""
+    stage = ProcessStage(ScriptWorker(), command_limit=2)
+    stage.alive = True
+    stream = stage.open(StageRequest(request_id="a"))
+    withdrawn = trio.CancelScope()
+
+    async def submit_in_vain() -> None:
+        with withdrawn:
+            await stream.submit("in vain")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(submit_in_vain)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(stream.submit, "next")
+        await trio.testing.wait_all_tasks_blocked()
+        withdrawn.cancel()
+        await trio.testing.wait_all_tasks_blocked()
+        assert stage.commands_waiting == 2
+        stage._next_batch()
+        assert stage.commands_waiting == 1
+        await trio.testing.wait_all_tasks_blocked()
+        assert stage.commands_waiting == 2, "who waited for room still waits"
+        nursery.cancel_scope.cancel()
