@@ -9,6 +9,8 @@ from __future__ import annotations
 from attrs import define, field, frozen
 from attrs.validators import and_, ge, gt, lt, optional
 
+from duplex_trio.stages.waits import growing_wait_s
+
 ALARMING_BREAKS = 5
 """Breaks in a row after which it is no accident any more, and is logged as an error."""
 
@@ -66,10 +68,7 @@ class Backoff:
         self.breaks += 1
         if policy.max_restarts is not None and self.breaks > policy.max_restarts:
             return None
-        # No power is taken of a number that grows for ever.
-        wait_s = policy.first_s
-        for _ in range(self.breaks - 1):
-            if wait_s >= policy.cap_s or policy.factor == 1:
-                break
-            wait_s *= policy.factor
-        return min(policy.cap_s, wait_s) * (1 - policy.jitter * chance)
+        wait_s = growing_wait_s(
+            self.breaks - 1, first_s=policy.first_s, longest_s=policy.cap_s, factor=policy.factor
+        )
+        return wait_s * (1 - policy.jitter * chance)

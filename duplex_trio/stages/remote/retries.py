@@ -6,6 +6,8 @@ import random
 
 from attrs import Factory, define
 
+from duplex_trio.stages.waits import growing_wait_s
+
 FIRST_WAIT_S = 0.1
 """A connection that the engine had just given up is replaced at once, for somebody is waiting to be answered."""
 LONGEST_WAIT_S = 5.0
@@ -30,6 +32,6 @@ class Backoff:
 
     def next_s(self) -> float:
         """The next wait in seconds."""
-        middle: float = min(self.first_s * 2**self._tries, self.longest_s)
+        middle = growing_wait_s(self._tries, first_s=self.first_s, longest_s=self.longest_s)
         self._tries += 1
         return min(middle * self.dice.uniform(0.5, 1.5), self.longest_s)
