@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import pytest
 import trio
+import trio.testing
 from trio.testing import assert_checkpoints, assert_no_checkpoints, wait_all_tasks_blocked
 
 from duplex_trio.stages.port import StageFailed, StageOutput, StageRequest
@@ -213,6 +214,8 @@ async def test_an_abort_between_two_steps_stops_an_open_request(carried_beside: 
         stream.submit_nowait("never")
         await hold.wait_entered()
         stream.abort()
+        # To a process it travels another way than the leave to go on, and is to be there first.
+        await trio.testing.wait_all_tasks_blocked(cushion=0.05)
         hold.leave.set()
         await stream.aclose()
         assert ("abort", "a") in worker.calls
