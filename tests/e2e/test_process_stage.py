@@ -64,7 +64,8 @@ class Talker:
     async def ask_until_it_answers(self, text: str) -> str:
         while True:
             status, said = await self.ask(text)
-            if status == "completed":
+            # A long answer may be cut at its length; it is one all the same.
+            if status in ("completed", "incomplete"):
                 return said
             assert status == "failed"
             # A failed response takes no time, and a model that loads needs the processor.
