@@ -16,6 +16,7 @@ from duplex_trio.deploy.errors import KeyFaultError
 from duplex_trio.deploy.keys import about
 from duplex_trio.deploy.limits import SessionLimits
 from duplex_trio.deploy.stage import Dtype, Execution, RemoteDeploy, StageDeploy
+from duplex_trio.deploy.video import VideoSessionDeploy
 
 __all__ = [
     "STAGE_DEFAULTS",
@@ -26,9 +27,10 @@ __all__ = [
     "RemoteDeploy",
     "SessionMode",
     "StageDeploy",
+    "VideoSessionDeploy",
 ]
 
-SessionMode = Literal["turn", "duplex"]
+SessionMode = Literal["turn", "duplex", "video"]
 ModelRunner = Literal["v1", "v2"]
 
 STAGE_DEFAULTS = (
@@ -85,12 +87,21 @@ class DeployConfig:
     session_mode: SessionMode | None = field(
         default=None,
         metadata=about(
-            "Serve turns, or sessions that listen while they speak. Left out: the pipeline's default."
+            "Serve turns, sessions that listen while they speak, or video. Left out: the pipeline's default."
         ),
     )
     duplex_session: DuplexSessionDeploy = field(
         factory=DuplexSessionDeploy,
         metadata=about("Limits of sessions; its keys are in [limits](limits.md)."),
+    )
+    video_session: VideoSessionDeploy = field(
+        factory=VideoSessionDeploy,
+        metadata=about("Limits of videos; its keys are in [limits](limits.md)."),
+    )
+    video: str | None = field(
+        default=None,
+        validator=not_empty,
+        metadata=about("A deployment of video, by name or file, that is served beside this one."),
     )
     stages: tuple[StageDeploy, ...] = field(
         default=(), validator=_unique_stage_ids, metadata=about("The stages; their keys are below.")

@@ -14,7 +14,7 @@ from duplex_trio.deploy.config import SessionMode
 from duplex_trio.stages.port import UNLIMITED
 
 ExecutionType = Literal["autoregressive", "generation"]
-FinalOutput = Literal["text", "audio"]
+FinalOutput = Literal["text", "audio", "prompt_state"]
 
 
 @frozen(kw_only=True)
@@ -53,6 +53,7 @@ class PipelineConfig:
         processor: `package.module:name` of what makes its `TurnProcessor`, called with the `Pipeline`; None for
             a model that answers no turns by themselves.
         duplex_plugin: the same of what joins it to sessions; None for a model that has none.
+        video_plugin: the same of what makes video of it; its stages then only serve that, such as to encode prompts.
         default_session_mode: how it is served where a deployment does not say.
         default_deploy: the deployment that is meant for it.
     """
@@ -61,5 +62,6 @@ class PipelineConfig:
     stages: tuple[StageSpec, ...]
     processor: str | None = None
     duplex_plugin: str | None = None
+    video_plugin: str | None = None
     default_session_mode: SessionMode = "turn"
     default_deploy: str | None = None

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from duplex_trio.deploy.config import SessionMode
 from duplex_trio.pipelines.config import PipelineConfig
 
 if TYPE_CHECKING:
     from duplex_trio.pipelines.pipeline import Pipeline
 
-DeclaredKey = Literal["processor", "duplex_plugin"]
+DeclaredKey = Literal["processor", "duplex_plugin", "video_plugin"]
+
+
+_NEEDED: Mapping[SessionMode, DeclaredKey] = {
+    "turn": "processor",
+    "duplex": "duplex_plugin",
+    "video": "video_plugin",
+}
+
+
+def needed_path(mode: SessionMode) -> DeclaredKey:
+    """The path that a pipeline must declare to be served in a mode."""
+    return _NEEDED[mode]
 
 
 class DeclaredPathError(ValueError):
@@ -19,7 +32,7 @@ class DeclaredPathError(ValueError):
 
     Attributes:
         pipeline: the pipeline's name.
-        key: `processor` or `duplex_plugin`.
+        key: `processor`, `duplex_plugin` or `video_plugin`.
         path: what was declared; None if nothing was.
         reason: what is wrong with it.
     """

@@ -13,7 +13,7 @@ from duplex_trio.deploy.errors import DeployError, DeployFault, Finding
 from duplex_trio.deploy.keys import TAKEN, default_of, file_key
 from duplex_trio.deploy.stage import StageDeploy
 from duplex_trio.pipelines.config import PipelineConfig, StageSpec
-from duplex_trio.pipelines.declared import DeclaredKey
+from duplex_trio.pipelines.declared import needed_path
 from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.pipelines.sampling import sampling_faults
 
@@ -24,16 +24,13 @@ TURN_KEYS = frozenset({"max_chats", "stage_commands_max"})
 def session_mode(config: PipelineConfig, deploy: DeployConfig) -> SessionMode:
     """How a pipeline is served: as the deployment says, else as it is meant to be.
 
-    A pipeline without `duplex_plugin` is served in turns whatever is said.
+    A pipeline without `duplex_plugin` is served in turns, or as the video that it makes, whatever is said.
     """
-    if config.duplex_plugin is None:
+    if config.duplex_plugin is None and config.video_plugin is None:
         return "turn"
+    if config.duplex_plugin is None and config.processor is None:
+        return "video"
     return deploy.session_mode or config.default_session_mode
-
-
-def needed_path(mode: SessionMode) -> DeclaredKey:
-    """The path that a pipeline must declare to be served in a mode."""
-    return "duplex_plugin" if mode == "duplex" else "processor"
 
 
 def check_deployment(pipeline: type[Pipeline], deploy: DeployConfig) -> None:
@@ -60,7 +57,8 @@ def deployment_findings(pipeline: type[Pipeline], deploy: DeployConfig) -> list[
 def _mode_findings(config: PipelineConfig, deploy: DeployConfig) -> Iterator[Finding]:
     mode = session_mode(config, deploy)
     if deploy.session_mode not in (None, mode):
-        message = f"is {deploy.session_mode}, and pipeline {config.name} has no duplex_plugin: it is served in turns"
+        served = "in turns" if mode == "turn" else "as video"
+        message = f"is {deploy.session_mode}, and pipeline {config.name} can only be served {served}"
         yield Finding(key="session_mode", message=message, level="note")
     needed = needed_path(mode)
     if getattr(config, needed) is None:

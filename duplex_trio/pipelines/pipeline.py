@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
+from typing import Any
 
 from duplex_trio.deploy.config import DeployConfig
 from duplex_trio.deploy.errors import Finding
 from duplex_trio.deploy.stage import StageDeploy
 from duplex_trio.pipelines.config import PipelineConfig, StageSpec
-from duplex_trio.pipelines.declared import make_declared
+from duplex_trio.pipelines.declared import load_declared, make_declared
 from duplex_trio.pipelines.models import ModelUse
 from duplex_trio.pipelines.processor import TurnProcessor
 from duplex_trio.pipelines.sampling import StageSampling, stage_sampling
@@ -109,6 +110,14 @@ class Pipeline(ABC):
         """
         plugin: TurnProcessor = make_declared(self, "duplex_plugin", TurnProcessor)
         return plugin
+
+    def build_video_plugin(self) -> Any:
+        """Make what makes video: what the declared `video_plugin` makes of this, a `VideoModelPlugin`.
+
+        Raises:
+            DeclaredPathError: the model declares none, or its path does not lead to something callable.
+        """
+        return load_declared(self.config, "video_plugin")(self)
 
     def build_vad_worker(self) -> StageWorker | None:
         """Make the voice-activity runtime, or None if the deployment has none."""

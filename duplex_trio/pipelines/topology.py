@@ -14,6 +14,7 @@ from attrs import frozen
 
 from duplex_trio.deploy.config import SessionMode
 from duplex_trio.pipelines.config import ExecutionType, FinalOutput, PipelineConfig, StageSpec
+from duplex_trio.pipelines.declared import DeclaredKey, needed_path
 from duplex_trio.pipelines.sampling import PARAMETERS
 
 _NAME = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
@@ -187,13 +188,13 @@ def _closure(begin: Iterable[int], edges: Sequence[tuple[int, int]]) -> set[int]
 
 
 def _path_faults(config: PipelineConfig) -> Iterator[TopologyFault]:
-    for key, path in (("processor", config.processor), ("duplex_plugin", config.duplex_plugin)):
+    for key in get_args(DeclaredKey):
+        path = getattr(config, key)
         if path is not None and not _PATH.fullmatch(path):
             yield TopologyFault(rule="paths", message=f"{key} must be package.module:name, not {path!r}")
     mode = config.default_session_mode
-    needed = {"duplex": "duplex_plugin", "turn": "processor"}
     if mode not in get_args(SessionMode):
         allowed = " or ".join(get_args(SessionMode))
         yield TopologyFault(rule="mode", message=f"default_session_mode must be {allowed}, not {mode!r}")
-    elif getattr(config, needed[mode]) is None:
-        yield TopologyFault(rule="mode", message=f"default_session_mode {mode} needs a {needed[mode]}")
+    elif getattr(config, needed_path(mode)) is None:
+        yield TopologyFault(rule="mode", message=f"default_session_mode {mode} needs a {needed_path(mode)}")

@@ -11,8 +11,8 @@ from duplex_trio.deploy import DeployConfig, DeployError, DeployFault, Document,
 from duplex_trio.deploy.machine import device_findings, engine_findings, python_findings, remote_findings
 from duplex_trio.models.errors import ModelReferenceError
 from duplex_trio.models.lookup import ModelNotHereError, look_up
-from duplex_trio.pipelines.declared import DeclaredPathError, load_declared
-from duplex_trio.pipelines.deployment import deployment_findings, needed_path, session_mode
+from duplex_trio.pipelines.declared import DeclaredPathError, load_declared, needed_path
+from duplex_trio.pipelines.deployment import deployment_findings, session_mode
 from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.pipelines.registry import PipelineUnavailableError, pipeline_class
 from duplex_trio.pipelines.topology import topology_faults

@@ -61,7 +61,8 @@ LIBRARIES: tuple[str, ...] = (
     "tokenizers>=0.23.2",
     "tqdm>=4.67",
     "transformers>=5.16.1,<5.20",
-    # speech and plots
+    # speech, video and plots
+    "av>=14",
     "ctranslate2>=4.5",
     "hibari-tts==0.2.1",
     "matplotlib>=3.9",

@@ -1,0 +1,1 @@
+"""The protocol of steered video, `WS /v1/realtime/video`."""

@@ -1,0 +1,1 @@
+"""Steered video: one request on one connection, generated in a thread while its client watches and changes it."""

@@ -1,0 +1,1 @@
+"""From frames to payloads that play while they arrive."""

@@ -1,0 +1,1 @@
+"""The account of a video, as plain classes: no loop, no clock, no thread."""
