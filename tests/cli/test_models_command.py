@@ -86,7 +86,14 @@ def test_pipelines_are_listed_with_the_packages_that_have_them(capsys: pytest.Ca
     """And with what they can be served as, the mode that they are meant for first."""
     assert main(["models", "--pipelines", "--json"]) == 0
     listing = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
-    assert list(listing) == ["cascade", "scripted", "scripted_lockstep", "scripted_native", "scripted_turns"]
+    assert list(listing) == [
+        "cascade",
+        "scripted",
+        "scripted_lockstep",
+        "scripted_native",
+        "scripted_turns",
+        "scripted_video",
+    ]
     assert listing["scripted_turns"] == {
         "name": "scripted_turns",
         "package": "duplex-trio",

@@ -95,7 +95,7 @@ WRONG: dict[str, tuple[PipelineConfig, str, str]] = {
     "another final output": (
         declared(stage(0, final_output="smell")),
         "final",
-        "stage 0 (s0) has final_output 'smell', not text or audio",
+        "stage 0 (s0) has final_output 'smell', not text or audio or prompt_state",
     ),
     "a stage behind a circle": (
         declared(stage(0), stage(1, 1), stage(2, 1, **END)),
@@ -145,7 +145,7 @@ WRONG: dict[str, tuple[PipelineConfig, str, str]] = {
     "another mode": (
         declared(stage(0, **END), default_session_mode="half"),
         "mode",
-        "default_session_mode must be turn or duplex, not 'half'",
+        "default_session_mode must be turn or duplex or video, not 'half'",
     ),
     "a path without a name": (
         declared(stage(0, **END), processor="package.module"),
