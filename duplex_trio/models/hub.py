@@ -30,6 +30,7 @@ _WANTED_FILES: dict[ModelKind, tuple[str, ...]] = {
     "asr": ("model.bin", "*.json", "vocabulary.*"),
     "tts": ("*.onnx",),
     "vad": ("*.onnx",),
+    "text-encoder": ("*.safetensors", "*.json"),
 }
 
 

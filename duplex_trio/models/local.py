@@ -18,6 +18,7 @@ EXPECTED: dict[ModelKind, str] = {
     "asr": "a Whisper model in CTranslate2 form (a folder with model.bin, config.json and tokenizer.json)",
     "tts": "a voice of hibari as an ONNX file",
     "vad": "Silero VAD for 16 kHz as an ONNX file",
+    "text-encoder": "a BERT sentence encoder (a folder with config.json, tokenizer.json and *.safetensors)",
 }
 
 _GGUF_MAGIC = b"GGUF"
@@ -45,6 +46,8 @@ def recognise(path: Path, kind: ModelKind) -> LocalModel:
             found = _recogniser(path)
         case "tts" | "vad":
             found = _onnx(path)
+        case "text-encoder":
+            found = _sentence_encoder(path)
     if found is None:
         raise ModelFormatError(
             f"{path} is not a {KIND_NAMES[kind]} that can be used here: expected {EXPECTED[kind]}."
@@ -73,6 +76,14 @@ def _recogniser(path: Path) -> LocalModel | None:
             f"`ct2-transformers-converter --model {path} --output_dir NEW_FOLDER --copy_files "
             "tokenizer.json`. Then use NEW_FOLDER."
         )
+    return None
+
+
+def _sentence_encoder(path: Path) -> LocalModel | None:
+    if all((path / name).is_file() for name in ("config.json", "tokenizer.json")) and any(
+        path.glob("*.safetensors")
+    ):
+        return LocalModel(path, "hf")
     return None
 
 

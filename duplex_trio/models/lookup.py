@@ -11,7 +11,7 @@ from duplex_trio.models.hub import HubReference, find_in_hub_cache, parse_hub_re
 from duplex_trio.models.local import recognise
 from duplex_trio.models.references import PATH_STARTS, resolve_reference
 
-KINDS: tuple[ModelKind, ...] = ("llm", "asr", "tts", "vad")
+KINDS: tuple[ModelKind, ...] = ("llm", "asr", "tts", "vad", "text-encoder")
 
 
 class ModelNotHereError(ModelReferenceError):

@@ -187,3 +187,17 @@ class SpeechChunk:
     pcm: Pcm
     sample_rate_hz: int
     text: str
+
+
+@frozen(kw_only=True)
+class TextToEmbed:
+    """Input of a sentence encoder: a text whose meaning is wanted as a vector."""
+
+    text: str
+
+
+@frozen(eq=False, kw_only=True)
+class TextEmbedding:
+    """Output of a sentence encoder, one for each text: shape (size of the encoder,), of unit length."""
+
+    vector: npt.NDArray[np.float32]

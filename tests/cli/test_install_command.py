@@ -44,6 +44,7 @@ def test_a_dry_run_names_every_step_and_changes_nothing(
         "whisper-tiny.en",
         "hibari-heart",
         "silero",
+        "minilm-l6-v2",
     ):
         assert name in shown
     assert "Would download about" in shown
@@ -53,7 +54,7 @@ def test_a_dry_run_names_every_step_and_changes_nothing(
 def test_models_alone_leave_the_engine_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["install", "models", "--dry-run", "--cache", str(tmp_path / "cache")]) == 0
     shown = capsys.readouterr().out
-    assert all(name in shown for name in ("smollm2-135m", "whisper-tiny.en", "silero"))
+    assert all(name in shown for name in ("smollm2-135m", "whisper-tiny.en", "silero", "minilm-l6-v2"))
     assert "torch" not in shown
     assert "vLLM" not in shown
 
@@ -153,7 +154,7 @@ def test_an_interrupted_installation_says_that_it_can_go_on(tmp_path: Path) -> N
 def test_a_second_installation_finds_everything_in_place(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["install", "cpu"]) == 0
     shown = capsys.readouterr().out
-    assert shown.count("already in place") == 7
+    assert shown.count("already in place") == 8
     assert "Everything is in place." in shown
 
 

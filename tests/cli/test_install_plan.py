@@ -80,7 +80,7 @@ def test_a_fresh_environment_gets_everything_torch_first_and_the_check_last() ->
         TorchStep,
         PackagesStep,
         PackagesStep,
-        *[ModelStep] * 4,
+        *[ModelStep] * 5,
         SelfCheckStep,
     ]
     assert not any(step.done for step in steps)
@@ -217,6 +217,8 @@ def test_the_running_environment_is_seen_as_it_is(tmp_path: Path) -> None:
     assert found.python_version[:2] == (3, 11)
     assert "attrs" in found.installed
     assert found.installed["trio"].requires
-    assert {found.models[name] for name in ("smollm2-135m", "whisper-tiny.en", "silero")} == {"absent"}
+    assert {found.models[name] for name in ("smollm2-135m", "whisper-tiny.en", "silero", "minilm-l6-v2")} == {
+        "absent"
+    }
     assert found.cache_free > 0
     assert not (tmp_path / "not").exists()

@@ -51,7 +51,7 @@ def publish_silero(cache: ModelCache) -> Path:
 
 
 def test_every_kind_has_a_packaged_model_with_unique_names() -> None:
-    assert {model.kind for model in CATALOG} == {"llm", "asr", "tts", "vad"}
+    assert {model.kind for model in CATALOG} == {"llm", "asr", "tts", "vad", "text-encoder"}
     assert len({model.name for model in CATALOG}) == len(CATALOG)
 
 

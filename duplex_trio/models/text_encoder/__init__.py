@@ -1,0 +1,1 @@
+"""Sentence encoders: what a text means, as one vector. For models that are steered by prompts."""
