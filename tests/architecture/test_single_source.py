@@ -7,11 +7,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from duplex_trio.protocol.duplex import COMMAND_CLASSES, EVENT_CLASSES, TYPE_ALIASES
+from duplex_trio.protocol.video import VIDEO_COMMAND_CLASSES, VIDEO_EVENT_CLASSES
 
 PACKAGE = Path(__file__).parents[2] / "duplex_trio"
 NAMES = frozenset(
     name
-    for name in (*(cls.type for cls in EVENT_CLASSES), *COMMAND_CLASSES, *TYPE_ALIASES)
+    for name in (
+        *(cls.type for cls in EVENT_CLASSES),
+        *COMMAND_CLASSES,
+        *TYPE_ALIASES,
+        *VIDEO_EVENT_CLASSES,
+        *VIDEO_COMMAND_CLASSES,
+    )
     # Words without a dot mean other things elsewhere, such as reasons.
     if "." in name
 )
@@ -97,7 +104,12 @@ def test_the_converter_is_made_in_one_place() -> None:
         )
     ]
     # The other one reads events as a client of our own would; the server has no such direction.
-    assert makers == ["protocol/dialects.py", "protocol/duplex/structure.py", "testing/event_reader.py"]
+    assert makers == [
+        "protocol/dialects.py",
+        "protocol/duplex/structure.py",
+        "protocol/video/codec.py",
+        "testing/event_reader.py",
+    ]
 
 
 def test_the_scan_finds_what_it_looks_for() -> None:
