@@ -20,7 +20,7 @@ JSON: Header = (b"content-type", b"application/json")
 async def respond(send: Send, status: int, body: bytes, headers: Iterable[Header] = ()) -> None:
     """Send a whole HTTP response."""
     all_headers = [*headers]
-    if status != 204:  # which has no body, and must not say how long it is
+    if status not in (204, 304):  # which have no body, and must not say how long it is
         all_headers.append((b"content-length", str(len(body)).encode()))
     await send({"type": "http.response.start", "status": status, "headers": all_headers})
     await send({"type": "http.response.body", "body": body})

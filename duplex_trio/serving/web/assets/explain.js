@@ -1,0 +1,71 @@
+/** What went wrong, in plain words, and what a person can do about it. */
+
+/** @typedef {{title: string, advice: string, wantsKey?: boolean}} Explained */
+
+const ERRORS = {
+  invalid_start: ["The server can't make this video", "Change the setting that it names and start again."],
+  model_not_found: ["That model isn't served here", "Start again without naming a model."],
+  resource_exhausted: ["All places are taken", "Every video keeps a processor core busy. Try again in a moment."],
+  server_shutdown: ["The server is shutting down", "Save what you have; start again when it is back."],
+  start_timeout: ["The connection took too long to begin", "Check the network and start again."],
+  stall_timeout: ["Nothing happened for a minute", "The server gave up. Start again, and keep this tab in front."],
+  generation_failed: ["The model failed", "What came so far can be saved. Start again; if it repeats, see the server's log."],
+  too_many_errors: ["Too many messages were refused", "Start again."],
+  not_available: ["No video is served here", "Start the server with a model of video, for example --video-model scene."],
+};
+
+const REFUSALS = {
+  input_backpressure: "Too many prompts at once. Wait a moment and send it again.",
+  resource_exhausted: "This video has had too many prompts. Start a new one.",
+};
+
+/** An error that ended a video. @returns {Explained} */
+export function explainError(error) {
+  const known = ERRORS[error.code];
+  if (!known) return { title: "The video ended with an error", advice: sentence(error.message) };
+  const said = error.message ? `${sentence(error.message)} ` : "";
+  return { title: known[0], advice: said + known[1] };
+}
+
+/** Why one prompt did nothing. */
+export function explainRefusal(error) {
+  return REFUSALS[error.code] ?? sentence(error.message);
+}
+
+/** The end of a connection that said nothing. @returns {Explained} */
+export function explainClose(code) {
+  if (code === 1009) return { title: "A message was too long", advice: "Use a shorter prompt and start again." };
+  if (code === 1001) return explainError({ code: "server_shutdown" });
+  return {
+    title: "The connection was lost",
+    advice: "The server or the network went away. What came so far can be saved; press Start to begin again.",
+  };
+}
+
+/** Why a connection never opened: browsers do not tell, so a plain request asks. @returns {Promise<Explained>} */
+export async function explainUnopened(key) {
+  let status = 0;
+  try {
+    const headers = key ? { authorization: `Bearer ${key}` } : {};
+    status = (await fetch(new URL("v1/models", document.baseURI), { headers, cache: "no-store" })).status;
+  } catch {
+    return { title: "The server can't be reached", advice: "Check that it runs, then press Start again." };
+  }
+  if (status === 401) {
+    const title = key ? "The API key is wrong" : "This server needs an API key";
+    return { title, advice: "Enter the key under Settings and press Start again.", wantsKey: true };
+  }
+  if (status === 503) return { title: "The model is still loading", advice: "Press Start again in a few seconds." };
+  if (status === 403) {
+    return { title: "This address isn't allowed", advice: "The server's --allow-origin must name this page's address." };
+  }
+  const advice = "The server answers, but not over WebSockets. A proxy in between may not let them through.";
+  return { title: "The connection could not be opened", advice };
+}
+
+/** A message as a sentence. */
+function sentence(text) {
+  const trimmed = String(text ?? "").trim();
+  if (!trimmed) return "";
+  return trimmed[0].toUpperCase() + trimmed.slice(1) + (/[.!?]$/.test(trimmed) ? "" : ".");
+}

@@ -1,0 +1,154 @@
+/** The list of messages: bounded, filtered, each with its JSON when it is opened. */
+
+/** @typedef {{at: number, way: "out" | "in", type: string, data: object, count: number, note: string}} Entry */
+
+const KEPT_MAX = 2000;
+const SHOWN_MAX = 250;
+/** Messages that come many times a second and tell little. */
+const QUIET = new Set(["session.playback", "session.ping", "session.pong"]);
+
+const KINDS = {
+  main: (entry) => !QUIET.has(entry.type),
+  interactions: (entry) => entry.type.startsWith("session.interaction") || namesInteraction(entry.data),
+  chunks: (entry) => entry.type === "video.chunk_metadata",
+  errors: (entry) => entry.type === "error",
+  all: () => true,
+};
+
+function namesInteraction(data) {
+  return Boolean(data.event_id || data.started_event_ids?.length || data.completed_event_ids?.length);
+}
+
+export class EventLog {
+  /** @type {Entry[]} */
+  #entries = [];
+  #rows = new Map();
+  #list;
+  #empty;
+  #counter;
+  #kind = "main";
+  #words = "";
+  #beganAt = performance.now();
+
+  /** @param {{list: HTMLElement, empty: HTMLElement, counter: HTMLElement}} places */
+  constructor({ list, empty, counter }) {
+    this.#list = list;
+    this.#empty = empty;
+    this.#counter = counter;
+  }
+
+  /** Times count from here. */
+  begin() {
+    this.#beganAt = performance.now();
+    this.clear();
+  }
+
+  clear() {
+    this.#entries = [];
+    this.#draw();
+  }
+
+  /** Note a message. @param {"out" | "in"} way */
+  add(way, data, note = "") {
+    const last = this.#entries.at(-1);
+    if (last && QUIET.has(data.type) && last.type === data.type) {
+      last.count += 1;
+      last.data = data;
+      const row = this.#rows.get(last);
+      if (row) row.querySelector(".log-note").textContent = `× ${last.count}`;
+      return;
+    }
+    const at = (performance.now() - this.#beganAt) / 1000;
+    const entry = { at, way, type: data.type, data, count: 1, note };
+    this.#entries.push(entry);
+    if (this.#entries.length > KEPT_MAX) this.#drop(this.#entries.shift());
+    if (this.#matches(entry)) this.#show(entry);
+    this.#count();
+  }
+
+  /** Say more of the message that came last. */
+  annotate(note) {
+    const last = this.#entries.at(-1);
+    if (!last) return;
+    last.note = note;
+    const row = this.#rows.get(last);
+    if (row) row.querySelector(".log-note").textContent = note;
+  }
+
+  /** Show only some. */
+  filter(kind, words) {
+    this.#kind = kind;
+    this.#words = words.trim().toLowerCase();
+    this.#draw();
+  }
+
+  /** What is kept, one JSON object a line; with `shownOnly`, as far as the filter lets it through. */
+  lines(shownOnly = false) {
+    const chosen = shownOnly ? this.#entries.filter((entry) => this.#matches(entry)) : this.#entries;
+    const plain = ({ at, way, data, count }) => ({ at_s: Number(at.toFixed(3)), way, count, message: data });
+    return chosen.map((entry) => JSON.stringify(plain(entry))).join("\n") + "\n";
+  }
+
+  #matches(entry) {
+    if (!KINDS[this.#kind](entry)) return false;
+    return !this.#words || JSON.stringify(entry.data).toLowerCase().includes(this.#words);
+  }
+
+  #draw() {
+    this.#rows.clear();
+    this.#list.replaceChildren();
+    const chosen = this.#entries.filter((entry) => this.#matches(entry)).slice(-SHOWN_MAX);
+    for (const entry of chosen) this.#show(entry);
+    this.#count();
+  }
+
+  #count() {
+    this.#empty.hidden = this.#rows.size > 0;
+    this.#counter.textContent = `${this.#entries.length}`;
+  }
+
+  #show(entry) {
+    const atEnd = this.#list.scrollHeight - this.#list.scrollTop - this.#list.clientHeight < 24;
+    const row = document.createElement("li");
+    const details = document.createElement("details");
+    const summary = document.createElement("summary");
+    const arrow = entry.way === "out" ? "↑" : "↓";
+    summary.append(
+      span("log-time", entry.at.toFixed(2)),
+      span("log-way", arrow, entry.way === "out" ? "sent" : "received"),
+      span("log-type", entry.type),
+      span("log-note", entry.count > 1 ? `× ${entry.count}` : entry.note),
+    );
+    row.dataset.way = entry.way;
+    row.dataset.type = entry.type;
+    details.append(summary);
+    details.addEventListener("toggle", () => {
+      if (!details.open || details.querySelector("pre")) return;
+      const json = document.createElement("pre");
+      json.textContent = JSON.stringify(entry.data, null, 2);
+      json.tabIndex = 0;
+      details.append(json);
+    });
+    row.append(details);
+    this.#list.append(row);
+    this.#rows.set(entry, row);
+    if (this.#rows.size > SHOWN_MAX) this.#drop(this.#rows.keys().next().value);
+    if (atEnd) this.#list.scrollTop = this.#list.scrollHeight;
+  }
+
+  #drop(entry) {
+    this.#rows.get(entry)?.remove();
+    this.#rows.delete(entry);
+  }
+}
+
+function span(className, text, spoken = "") {
+  const made = document.createElement("span");
+  made.className = className;
+  made.textContent = text;
+  if (spoken) {
+    made.setAttribute("role", "img");
+    made.setAttribute("aria-label", spoken);
+  }
+  return made;
+}
