@@ -36,6 +36,7 @@ _COMMANDS = {
     "models": _Command("duplex_trio.cli.models", "list the models and where they are"),
     "serve": _Command("duplex_trio.cli.serve", "serve speech sessions over WebSocket"),
     "talk": _Command("duplex_trio.cli.talk.command", "hold a spoken conversation with the model"),
+    "video": _Command("duplex_trio.cli.video.command", "make a video that prompts steer"),
 }
 
 

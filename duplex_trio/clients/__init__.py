@@ -1,8 +1,9 @@
-"""The client library: `DuplexClient` talks to a server, `PlaybackCursor` says what the user has heard.
+"""The client library: `DuplexClient` talks to a server, `PlaybackCursor` says what the user has heard,
+`RealtimeVideoClient` watches and steers a video.
 
 `base` holds what every client offers, `websocket` the transport, `resumption` and `outbox` what makes a
 session outlive its connections, `run` the tasks, `events` the views of what a server says, `responses` the
-answers one by one, `playback` the play-out that acknowledgments are made from.
+answers one by one, `playback` the play-out that acknowledgments are made from. `video` is a package of its own.
 """
 
 from duplex_trio.clients.base import DuplexClientBase
@@ -21,7 +22,8 @@ from duplex_trio.clients.fanout import EventStream
 from duplex_trio.clients.playback import PlaybackCursor
 from duplex_trio.clients.reconnect import ReconnectPolicy
 from duplex_trio.clients.responses import ResponseHandle, ResponseStream
-from duplex_trio.clients.url import build_realtime_url
+from duplex_trio.clients.url import build_realtime_url, build_video_url
+from duplex_trio.clients.video import RealtimeVideoClient, VideoChunk
 from duplex_trio.clients.websocket import DuplexClient
 
 __all__ = [
@@ -38,10 +40,13 @@ __all__ = [
     "DuplexSessionReplacedError",
     "EventStream",
     "PlaybackCursor",
+    "RealtimeVideoClient",
     "ReconnectPolicy",
     "ResponseHandle",
     "ResponseStream",
     "ServerEvent",
     "SessionConfig",
+    "VideoChunk",
     "build_realtime_url",
+    "build_video_url",
 ]

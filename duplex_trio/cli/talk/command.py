@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import attrs
-import structlog
 import trio
 from rich.console import Console
 
 from duplex_trio.cli.errors import CommandError
-from duplex_trio.cli.log import configure_logging
+from duplex_trio.cli.own_server import API_KEY_VARIABLE, explanation, leaves_of, logging_to
 from duplex_trio.cli.talk.conversation import TalkOptions
 from duplex_trio.cli.talk.picture import draw_picture
 from duplex_trio.cli.talk.recording import RECORDING_HZ
@@ -28,11 +25,9 @@ from duplex_trio.cli.talk.scenario import MICROPHONE_HZ, Utterance
 from duplex_trio.cli.talk.view import View, choose_view
 from duplex_trio.clients import DuplexClientError, build_realtime_url
 from duplex_trio.clients.files import load_wav
-from duplex_trio.models.errors import INSTALL_COMMAND
 from duplex_trio.protocol.duplex.audio import write_wav
 
 SAMPLES = Path(__file__).parent / "samples"
-API_KEY_VARIABLE = "DUPLEX_TRIO_API_KEY"
 _DESCRIPTION = """\
 Hold a spoken conversation with the model: recordings are said in real time, the second one over the answer to
 the first, and the answers are recorded as they would have been heard. Without --url a server is started for
@@ -154,56 +149,16 @@ def load_utterances(paths: Sequence[Path]) -> list[Utterance]:
         raise CommandError(str(error)) from None
 
 
-@contextmanager
-def logging_to(path: Path) -> Iterator[None]:
-    """Write the log of everything in the process to a file for the block, where it does not disturb the
-    view."""
-    root = logging.getLogger()
-    handlers, level, config = root.handlers[:], root.level, structlog.get_config()
-    with path.open("w", encoding="utf-8", buffering=1) as stream:
-        configure_logging("info", stream=stream)
-        # A logger that kept its output would write to the closed file after the block.
-        structlog.configure(cache_logger_on_first_use=False)
-        try:
-            yield
-        finally:
-            root.handlers[:], root.level = handlers, level
-            structlog.configure(**config)
-
-
 def explained(error: BaseException, *, log: Path) -> BaseException:
     """What to raise instead of an error that came out of the conversation: a `CommandError` if it was
     foreseen."""
-    leaves = list(_leaves(error))
+    leaves = list(leaves_of(error))
     if any(isinstance(leaf, KeyboardInterrupt) for leaf in leaves):
         return KeyboardInterrupt()
-    foreseen = [text for leaf in leaves if (text := _explanation(leaf)) is not None]
+    foreseen = [text for leaf in leaves if (text := explanation(leaf)) is not None]
     if len(foreseen) == len(leaves):
         return CommandError("; ".join(dict.fromkeys(foreseen)), details=f"The log is in {log}.")
     return error
-
-
-def _explanation(error: BaseException) -> str | None:
-    from duplex_trio.entrypoints.duplex_omni import WarmUpError
-    from duplex_trio.serving.address import AddressUnavailableError
-    from duplex_trio.serving.guards import GuardsUnavailableError
-    from duplex_trio.stages.errors import StageLoadError
-
-    if isinstance(error, StageLoadError):
-        text = str(error)
-        if isinstance(error.__cause__, ImportError):
-            text += f". Set the engine up with: {INSTALL_COMMAND}"
-        return text
-    known = (CommandError, DuplexClientError, AddressUnavailableError, GuardsUnavailableError, WarmUpError)
-    return str(error) if isinstance(error, known) else None
-
-
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        for part in error.exceptions:
-            yield from _leaves(part)
-    else:
-        yield error
 
 
 def _out_folder(path: Path) -> Path:
