@@ -1,0 +1,162 @@
+"""The network: a small UNet that predicts the velocity of a picture on its way from noise, given a prompt.
+
+torch is imported with this file, so only what runs or trains the network imports it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+SIDE = 32
+"""Side of its pictures in pixels."""
+
+CHANNELS = 4
+"""Red, green and blue over white, and the opacity, each in [-1, 1]."""
+
+EMBEDDING = 384
+"""Length of a prompt's embedding (MiniLM-L6's hidden size)."""
+
+PLACE = 3
+"""Length of a picture's place: shift to the right and down in half sides, and the logarithm of its size."""
+
+_WIDTHS = (64, 128, 232)
+_CONDITION = 240
+_TIME = 64
+_LAYOUT = 40
+
+
+class _Block(nn.Module):  # type: ignore[misc]  # torch is not read by the type checker
+    """A residual block of two convolutions; the condition scales and shifts what is between them."""
+
+    def __init__(self, inner: int, outer: int) -> None:
+        super().__init__()
+        self.norm1 = nn.GroupNorm(8, inner)
+        self.conv1 = nn.Conv2d(inner, outer, 3, padding=1)
+        self.norm2 = nn.GroupNorm(8, outer, affine=False)
+        self.conv2 = nn.Conv2d(outer, outer, 3, padding=1)
+        self.film = nn.Linear(_CONDITION, 2 * outer)
+        self.skip = nn.Conv2d(inner, outer, 1) if inner != outer else nn.Identity()
+        nn.init.zeros_(self.conv2.weight)
+
+    def forward(self, x: torch.Tensor, condition: torch.Tensor) -> torch.Tensor:
+        """One block; shapes (batch, inner, h, w) and (batch, 240) to (batch, outer, h, w)."""
+        hidden = self.conv1(functional.silu(self.norm1(x)))
+        scale, shift = self.film(condition)[:, :, None, None].chunk(2, dim=1)
+        hidden = functional.silu(self.norm2(hidden) * (1 + scale) + shift)
+        out: torch.Tensor = self.skip(x) + self.conv2(hidden)
+        return out
+
+
+class _Attention(nn.Module):  # type: ignore[misc]  # torch is not read by the type checker
+    """Self-attention over the 16 places of the innermost level."""
+
+    def __init__(self, width: int, heads: int = 4) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm = nn.GroupNorm(8, width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+        nn.init.zeros_(self.out.weight)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Mix all places with each other; the shape stays."""
+        batch, width, height, breadth = x.shape
+        tokens = self.norm(x).flatten(2).transpose(1, 2)
+        qkv = self.qkv(tokens).view(batch, -1, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        mixed = functional.scaled_dot_product_attention(qkv[0], qkv[1], qkv[2])
+        out = self.out(mixed.transpose(1, 2).reshape(batch, -1, width))
+        return x + out.transpose(1, 2).reshape(batch, width, height, breadth)
+
+
+class GlyphNet(nn.Module):  # type: ignore[misc]  # torch is not read by the type checker
+    """Velocity of noisy pictures: the noise minus the picture, as rectified flow defines it.
+
+    About 3.6 million parameters. Three levels of 16, 8 and 4 pixels a side; pictures enter as 2x2 patches. The prompt
+    modulates every block, and also lays out the innermost level, where what a glyph shows as a whole is decided.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        wide, wider, widest = _WIDTHS
+        self.register_buffer("embedding_mean", torch.zeros(EMBEDDING))
+        self.register_buffer("embedding_scale", torch.ones(EMBEDDING))
+        self.no_prompt = nn.Parameter(torch.zeros(_CONDITION))
+        self.prompt = nn.Sequential(nn.Linear(EMBEDDING, 288), nn.SiLU(), nn.Linear(288, _CONDITION))
+        self.moment = nn.Sequential(nn.Linear(_TIME + PLACE, 128), nn.SiLU(), nn.Linear(128, _CONDITION))
+        self.layout = nn.Linear(_CONDITION, 16 * _LAYOUT)
+        self.layout_in = nn.Conv2d(_LAYOUT, widest, 1)
+        self.enter = nn.Conv2d(4 * CHANNELS, wide, 3, padding=1)
+        self.down1 = _Block(wide, wide)
+        self.shrink1 = nn.Conv2d(wide, wider, 2, stride=2)
+        self.down2 = _Block(wider, wider)
+        self.shrink2 = nn.Conv2d(wider, widest, 2, stride=2)
+        self.down3 = _Block(widest, widest)
+        self.attend = _Attention(widest)
+        self.up3 = _Block(widest, widest)
+        self.grow2 = nn.Conv2d(widest, wider, 1)
+        self.up2 = _Block(wider, wider)
+        self.grow1 = nn.Conv2d(wider, wide, 1)
+        self.up1 = _Block(wide, wide)
+        self.leave_norm = nn.GroupNorm(8, wide)
+        self.leave = nn.Conv2d(wide, 4 * CHANNELS, 3, padding=1)
+        nn.init.zeros_(self.leave.weight)
+
+    def read_prompts(self, embeddings: torch.Tensor, known: torch.Tensor | None = None) -> torch.Tensor:
+        """What the prompts say, once for all steps: shape (batch, 384) to (batch, 240).
+
+        Args:
+            embeddings: of the prompts; unit length.
+            known: (batch,), False where the prompt is to be withheld (classifier-free guidance).
+        """
+        read: torch.Tensor = self.prompt((embeddings - self.embedding_mean) * self.embedding_scale)
+        if known is None:
+            return read
+        return torch.where(known[:, None], read, self.no_prompt.to(read.dtype))
+
+    def forward(
+        self, x: torch.Tensor, moment: torch.Tensor, place: torch.Tensor, prompt: torch.Tensor
+    ) -> torch.Tensor:
+        """Predict velocities.
+
+        Args:
+            x: (batch, 4, 32, 32), on the straight line between the picture (moment 0) and noise (1).
+            moment: (batch,), in [0, 1].
+            place: (batch, 3), where and how large the glyph is.
+            prompt: (batch, 240), what `read_prompts` made of the embeddings.
+
+        Returns:
+            (batch, 4, 32, 32).
+        """
+        condition = self.moment(torch.cat([_waves(moment), place.float()], dim=1).to(x.dtype)) + prompt
+        layout = self.layout_in(self.layout(functional.silu(prompt)).view(-1, _LAYOUT, 4, 4))
+        condition = functional.silu(condition)
+        hidden16 = self.down1(self.enter(functional.pixel_unshuffle(x, 2)), condition)
+        hidden8 = self.down2(self.shrink1(hidden16), condition)
+        hidden = self.down3(self.shrink2(hidden8) + layout, condition)
+        hidden = self.up3(self.attend(hidden), condition)
+        hidden = self.up2(_double(self.grow2(hidden)) + hidden8, condition)
+        hidden = self.up1(_double(self.grow1(hidden)) + hidden16, condition)
+        hidden = self.leave(functional.silu(self.leave_norm(hidden)))
+        return functional.pixel_shuffle(hidden, 2)
+
+
+def _double(x: torch.Tensor) -> torch.Tensor:
+    return functional.interpolate(x, scale_factor=2, mode="nearest")
+
+
+def _waves(moment: torch.Tensor) -> torch.Tensor:
+    """A moment as sines and cosines of 32 frequencies from 1 to 1000 radians; shape (batch, 64)."""
+    half = _TIME // 2
+    rates = torch.exp(torch.linspace(0.0, math.log(1000.0), half, device=moment.device))
+    angles = moment.float()[:, None] * rates
+    return torch.cat([angles.sin(), angles.cos()], dim=1)
+
+
+def parameter_count(network: Any) -> int:
+    """How many numbers are trained."""
+    return sum(parameter.numel() for parameter in network.parameters())

@@ -1,0 +1,185 @@
+"""Training of the network: rectified flow with velocity prediction, on one thread of a CPU.
+
+A picture x and noise e are joined by the straight line (1 - t) x + t e; the network learns its direction e - x (Liu et
+al., "Flow Straight and Fast", 2022; moments t by the logit-normal law of Esser et al., 2024). In a tenth of the cases
+the prompt is withheld, so that samples can be guided (Ho and Salimans, 2022).
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from attrs import frozen
+from torch.nn import functional
+
+from duplex_trio.models.glyph_flow.glyphs import GlyphSet
+from duplex_trio.models.glyph_flow.network import SIDE, GlyphNet
+
+
+@frozen(kw_only=True)
+class TrainingSettings:
+    """What decides a training, beside its data.
+
+    Attributes:
+        seed: of the first weights and of every draw.
+        batch: pictures a step.
+        rate: the highest learning rate; it rises over the first steps and falls to zero along a cosine.
+        warm_up: steps over which it rises.
+        withheld: share of the pictures whose prompt is withheld.
+        blur: how far, at most, an embedding is moved at random: a prompt stands for all that lie about it.
+        average: how slowly the averaged weights, which are the ones that are kept, follow.
+    """
+
+    seed: int = 7
+    batch: int = 48
+    rate: float = 2e-3
+    warm_up: int = 200
+    withheld: float = 0.1
+    blur: float = 0.3
+    average: float = 0.999
+
+
+SHIFT = 0.14
+"""How far a picture is moved at most, in half sides."""
+
+SIZES = (-0.28, 0.0)
+"""The logarithm of a picture's size lies between these; at 0 it fills the frame."""
+
+
+class Trainer:
+    """One training, step by step; the same settings and data give the same steps.
+
+    Args:
+        glyphs: the pictures.
+        embeddings: of the phrasings, shape (count, 384), unit length.
+        owners: for each phrasing, the number of its picture.
+        settings: see there.
+    """
+
+    def __init__(
+        self,
+        glyphs: GlyphSet,
+        embeddings: npt.NDArray[np.float32],
+        owners: npt.NDArray[np.int64],
+        settings: TrainingSettings,
+    ) -> None:
+        torch.manual_seed(settings.seed)
+        self.settings = settings
+        self.step = 0
+        self.seconds = 0.0
+        self.loss = math.nan
+        white = torch.tensor([1.0, 1.0, 1.0, -1.0])[:, None, None]
+        self._blank = white
+        self._pictures = torch.from_numpy(glyphs.pictures) - white
+        self._embeddings = torch.from_numpy(embeddings)
+        self._phrasings = [
+            torch.from_numpy(np.flatnonzero(owners == glyph)) for glyph in range(len(glyphs.captions))
+        ]
+        self.network = GlyphNet().to(memory_format=torch.channels_last)
+        self.network.embedding_mean.copy_(self._embeddings.mean(0))
+        self.network.embedding_scale.copy_(1.0 / self._embeddings.std(0).clamp_min(1e-3))
+        self._kept = GlyphNet()
+        self._kept.load_state_dict(self.network.state_dict())
+        self._optimiser = torch.optim.AdamW(
+            self.network.parameters(), lr=settings.rate, betas=(0.9, 0.99), weight_decay=0.01, fused=True
+        )
+
+    @property
+    def kept(self) -> GlyphNet:
+        """The network with the averaged weights."""
+        return self._kept
+
+    def train_step(self, progress: float) -> float:
+        """Take one step.
+
+        Args:
+            progress: how much of the training is behind, in [0, 1]; decides the learning rate.
+
+        Returns:
+            The loss of its batch.
+        """
+        settings = self.settings
+        draw = torch.Generator().manual_seed(settings.seed * 1_000_003 + self.step)
+        rate = settings.rate * min(1.0, (self.step + 1) / settings.warm_up)
+        rate *= 0.5 + 0.5 * math.cos(math.pi * min(1.0, progress))
+        for group in self._optimiser.param_groups:
+            group["lr"] = rate
+        chosen = torch.randint(len(self._pictures), (settings.batch,), generator=draw)
+        place = torch.rand(settings.batch, 3, generator=draw) * 2.0 - 1.0
+        place[:, :2] *= SHIFT
+        place[:, 2] = SIZES[0] + (place[:, 2] + 1.0) / 2.0 * (SIZES[1] - SIZES[0])
+        picture = placed(self._pictures[chosen], place) + self._blank
+        embedding = self._embeddings[self._phrased(chosen, draw)]
+        moved = torch.randn(embedding.shape, generator=draw) / math.sqrt(embedding.shape[1])
+        embedding = embedding + moved * settings.blur * torch.rand(settings.batch, 1, generator=draw)
+        embedding = functional.normalize(embedding, dim=1)
+        known = torch.rand(settings.batch, generator=draw) >= settings.withheld
+        moment = torch.sigmoid(torch.randn(settings.batch, generator=draw) + 0.3)
+        noise = torch.randn(picture.shape, generator=draw)
+        along = moment[:, None, None, None]
+        noisy = (picture * (1.0 - along) + noise * along).contiguous(memory_format=torch.channels_last)
+        with torch.autocast("cpu", torch.bfloat16):
+            velocity = self.network(noisy, moment, place, self.network.read_prompts(embedding, known))
+        loss = functional.mse_loss(velocity.float(), noise - picture)
+        self._optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
+        self._optimiser.step()
+        self._follow()
+        self.step += 1
+        self.loss = loss.item()
+        return self.loss
+
+    def _phrased(self, chosen: torch.Tensor, draw: torch.Generator) -> torch.Tensor:
+        luck = torch.rand(len(chosen), generator=draw).tolist()
+        rows = [self._phrasings[glyph] for glyph in chosen.tolist()]
+        return torch.stack([row[int(share * len(row))] for row, share in zip(rows, luck, strict=True)])
+
+    def _follow(self) -> None:
+        slow = min(self.settings.average, (1 + self.step) / (10 + self.step))
+        with torch.no_grad():
+            torch._foreach_lerp_(list(self._kept.parameters()), list(self.network.parameters()), 1.0 - slow)
+
+    def save(self, path: Path) -> None:
+        """Write everything that a training needs to go on later."""
+        state = {
+            "network": self.network.state_dict(),
+            "kept": self._kept.state_dict(),
+            "optimiser": self._optimiser.state_dict(),
+            "step": self.step,
+            "seconds": self.seconds,
+        }
+        partial = path.with_suffix(".partial")
+        torch.save(state, partial)
+        partial.replace(path)
+
+    def restore(self, path: Path) -> None:
+        """Go on where a training was that had the same data and settings."""
+        state: dict[str, Any] = torch.load(path, weights_only=True)
+        self.network.load_state_dict(state["network"])
+        self._kept.load_state_dict(state["kept"])
+        self._optimiser.load_state_dict(state["optimiser"])
+        self.step, self.seconds = state["step"], state["seconds"]
+
+
+def placed(pictures: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+    """Move and scale pictures and reduce them to the network's side; zero is what surrounds them.
+
+    Args:
+        pictures: (batch, 4, 64, 64).
+        place: (batch, 3), see `network.PLACE`.
+
+    Returns:
+        (batch, 4, 32, 32).
+    """
+    zoom = torch.exp(-place[:, 2])
+    matrix = torch.zeros(len(place), 2, 3)
+    matrix[:, 0, 0] = matrix[:, 1, 1] = zoom
+    matrix[:, :, 2] = -place[:, :2] * zoom[:, None]
+    grid = functional.affine_grid(matrix, [len(place), pictures.shape[1], SIDE, SIDE], align_corners=False)
+    return functional.grid_sample(pictures, grid, mode="bilinear", align_corners=False)
