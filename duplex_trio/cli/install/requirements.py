@@ -62,7 +62,7 @@ LIBRARIES: tuple[str, ...] = (
     "tqdm>=4.67",
     "transformers>=5.16.1,<5.20",
     # speech, video and plots
-    "av>=14",
+    "av>=17",
     "ctranslate2>=4.5",
     "hibari-tts==0.2.1",
     "matplotlib>=3.9",

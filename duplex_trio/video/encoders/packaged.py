@@ -35,10 +35,10 @@ class PackagedEncoder(VideoEncoder):
         Raises:
             EncoderError: a frame is not of this video, the codec failed, or the video has ended.
         """
-        if self._codec is None:
-            raise EncoderError("This video has ended.")
         samples: list[Sample] = []
         for frame in frames:
+            if self._codec is None:
+                raise EncoderError("This video has ended.")
             samples.append(self._sample(self._codec, frame, keyframe=not samples))
         if not samples:
             return ()

@@ -11,7 +11,7 @@ DENOMINATOR_MAX = 65_535
 def exact_rate(fps: float) -> Fraction:
     """The fraction that a rate was written for: 23.976 is 2997/125, and 24000/1001 is found in its digits.
 
-    A rate that is none of those is off by less than one part in four billion: 0.2 microseconds in ten minutes.
+    Any other rate is off by less than 1/65,535 frames a second: in ten minutes by a hundredth of a frame.
 
     Raises:
         ValueError: it is not a rate.
