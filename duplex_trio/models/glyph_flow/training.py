@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from attrs import frozen
 from torch.nn import functional
 
 from duplex_trio.models.glyph_flow.glyphs import GlyphSet
 from duplex_trio.models.glyph_flow.network import SIDE, GlyphNet
+from duplex_trio.models.glyph_flow.phrased import Phrased
 
 
 @frozen(kw_only=True)
@@ -56,29 +56,23 @@ class Trainer:
 
     Args:
         glyphs: the pictures.
-        embeddings: of the phrasings, shape (count, 384), unit length.
-        owners: for each phrasing, the number of its picture.
+        phrased: what they are called.
         settings: see there.
     """
 
-    def __init__(
-        self,
-        glyphs: GlyphSet,
-        embeddings: npt.NDArray[np.float32],
-        owners: npt.NDArray[np.int64],
-        settings: TrainingSettings,
-    ) -> None:
+    def __init__(self, glyphs: GlyphSet, phrased: Phrased, settings: TrainingSettings) -> None:
         torch.manual_seed(settings.seed)
         self.settings = settings
+        self._data = [str(settings.seed), glyphs.sha256, *glyphs.captions]
         self.step = 0
         self.seconds = 0.0
-        self.loss = math.nan
+        self.mean_loss = math.nan
         white = torch.tensor([1.0, 1.0, 1.0, -1.0])[:, None, None]
         self._blank = white
         self._pictures = torch.from_numpy(glyphs.pictures) - white
-        self._embeddings = torch.from_numpy(embeddings)
+        self._embeddings = torch.from_numpy(phrased.vectors)
         self._phrasings = [
-            torch.from_numpy(np.flatnonzero(owners == glyph)) for glyph in range(len(glyphs.captions))
+            torch.from_numpy(np.flatnonzero(phrased.owners == glyph)) for glyph in range(len(glyphs.captions))
         ]
         self.network = GlyphNet().to(memory_format=torch.channels_last)
         self.network.embedding_mean.copy_(self._embeddings.mean(0))
@@ -132,8 +126,10 @@ class Trainer:
         self._optimiser.step()
         self._follow()
         self.step += 1
-        self.loss = loss.item()
-        return self.loss
+        value: float = loss.item()
+        first = math.isnan(self.mean_loss)
+        self.mean_loss = value if first else self.mean_loss + (value - self.mean_loss) / 100.0
+        return value
 
     def _phrased(self, chosen: torch.Tensor, draw: torch.Generator) -> torch.Tensor:
         luck = torch.rand(len(chosen), generator=draw).tolist()
@@ -153,18 +149,26 @@ class Trainer:
             "optimiser": self._optimiser.state_dict(),
             "step": self.step,
             "seconds": self.seconds,
+            "mean_loss": self.mean_loss,
+            "data": self._data,
         }
         partial = path.with_suffix(".partial")
         torch.save(state, partial)
         partial.replace(path)
 
     def restore(self, path: Path) -> None:
-        """Go on where a training was that had the same data and settings."""
+        """Go on where a training was.
+
+        Raises:
+            ValueError: it had other pictures or another seed.
+        """
         state: dict[str, Any] = torch.load(path, weights_only=True)
+        if state["data"] != self._data:
+            raise ValueError(f"{path} is of a training with other pictures or another seed")
         self.network.load_state_dict(state["network"])
         self._kept.load_state_dict(state["kept"])
         self._optimiser.load_state_dict(state["optimiser"])
-        self.step, self.seconds = state["step"], state["seconds"]
+        self.step, self.seconds, self.mean_loss = state["step"], state["seconds"], state["mean_loss"]
 
 
 def placed(pictures: torch.Tensor, place: torch.Tensor) -> torch.Tensor:

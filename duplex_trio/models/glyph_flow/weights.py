@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from duplex_trio.models.glyph_flow.network import GlyphNet
 
-WEIGHTS = Path(__file__).parent / "weights" / "glyph_flow.safetensors"
+WEIGHTS = Path(__file__).parent / "data" / "glyph_flow.safetensors"
 """The network that ships with the package, in half precision."""
 
 WEIGHTS_SHA256 = ""
