@@ -6,7 +6,7 @@ const WORDS = {
   sending: "sending",
   queued: "queued",
   active: "changing",
-  completed: "in force",
+  completed: "completed",
   superseded: "superseded",
   interrupted: "interrupted",
   unfinished: "unfinished",

@@ -7,7 +7,6 @@ const SCENES = [
   "dunes at sunset",
   "a tropical beach at noon",
   "northern lights over a frozen lake",
-  "a foggy forest at dawn",
   "an underwater coral reef",
 ];
 

@@ -430,6 +430,7 @@ $("log-export").addEventListener("click", () => {
 $("log-clear").addEventListener("click", () => log.clear());
 addEventListener("pagehide", () => show?.connection?.close());
 
+$("prompt").value ||= suggestionsFor("")[0];
 offer(suggestionsFor(""));
 sayTransition();
 enter("idle");
