@@ -12,7 +12,7 @@ import { suggestionsFor } from "./suggestions.js";
 
 /** @typedef {"idle" | "connecting" | "running" | "stopping" | "done" | "failed"} State */
 
-const REPORT_EVERY_MS = 100;
+const REPORT_EVERY_MS = 250;
 const AMBIENT_EVERY_MS = 250;
 
 const $ = (id) => document.getElementById(id);
@@ -35,6 +35,7 @@ class Show {
   shownS = 0;
   over = false;
   reportedAt = 0;
+  reportedS = 0;
   ambientAt = 0;
   lastAckMs = null;
   lastPictureMs = null;
@@ -288,6 +289,7 @@ function say(text) {
 function playerState(state) {
   const running = document.body.dataset.state === "running";
   if (state === "ended") show.connection.close();
+  if (state === "paused") report(performance.now(), { always: true });
   if (running) say({ playing: "Playing", waiting: "Waiting for pictures…", paused: "Paused" }[state] ?? "Playing");
   $("spinner").hidden = !(running && state === "waiting");
   showPlaying(state === "playing" || state === "waiting");
@@ -334,10 +336,11 @@ function moved() {
   report(performance.now());
 }
 
-/** Tell the server how far this is: it generates no further ahead than it was told to. */
-function report(now) {
+/** Tell the server how far this is: it generates no further ahead of that than it was told to, nor while it is paused. */
+function report(now, { always = false } = {}) {
   if (show.over || show.settings.start.streaming_buffer_seconds === null) return;
-  if (now - show.reportedAt < REPORT_EVERY_MS || video.currentTime <= (show.reportedS ?? 0)) return;
+  const due = now - show.reportedAt >= REPORT_EVERY_MS && video.currentTime > show.reportedS;
+  if (!due && !always) return;
   show.reportedAt = now;
   show.reportedS = video.currentTime;
   show.connection.send({ type: "session.playback", position_seconds: Number(video.currentTime.toFixed(3)) });
