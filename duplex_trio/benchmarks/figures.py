@@ -44,6 +44,12 @@ def cpu_s() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
+def process_cpu_s(pid: int) -> float:
+    """CPU time that a process has used so far, in the system as well, in seconds, from the kernel (Linux)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def resident_bytes() -> int:
     """Memory of the process that is resident, garbage collected first; where that is unknown, its peak so far."""
     gc.collect()

@@ -23,7 +23,7 @@ def tables(report: EngineReport) -> Group:
 
 def wire_tables(report: WireReport) -> Group:
     """Both WebSocket paths side by side."""
-    table = _table(
+    table = new_table(
         "WebSockets (CPU time of the server)",
         "path",
         "ping and pong, us",
@@ -41,10 +41,11 @@ def wire_tables(report: WireReport) -> Group:
             _three(path.barge_in_us),
             _three(path.resume_us),
         )
-    return Group(_where(report.machine), table)
+    return Group(where(report.machine), table)
 
 
-def _where(machine: Machine) -> str:
+def where(machine: Machine) -> str:
+    """Where and by what the figures were measured, in a line."""
     package = machine.package or "(from its source folder)"
     return (
         f"duplex-trio {package}, {machine.python}, Trio {machine.trio}, {machine.system} on"
@@ -53,7 +54,7 @@ def _where(machine: Machine) -> str:
 
 
 def _parts(report: EngineReport) -> Iterator[Table | str]:
-    yield _where(report.machine)
+    yield where(report.machine)
     yield _appends(report)
     yield _barge_ins(report)
     yield _talking(report)
@@ -66,7 +67,8 @@ def _parts(report: EngineReport) -> Iterator[Table | str]:
     )
 
 
-def _table(title: str, *headings: str) -> Table:
+def new_table(title: str, *headings: str) -> Table:
+    """A table whose first column says what a row is of, and whose others are figures."""
     table = Table(title=title, title_justify="left")
     for number, heading in enumerate(headings):
         table.add_column(heading, justify="left" if number == 0 else "right")
@@ -74,7 +76,7 @@ def _table(title: str, *headings: str) -> Table:
 
 
 def _appends(report: EngineReport) -> Table:
-    table = _table(
+    table = new_table(
         "Appends, 24 kHz pcm16 (CPU time)",
         "append",
         "voice activity",
@@ -97,7 +99,7 @@ def _appends(report: EngineReport) -> Table:
 
 
 def _barge_ins(report: EngineReport) -> Table:
-    table = _table(
+    table = new_table(
         "Barge-in (us: p50 / p99 / max)",
         "load",
         "to epoch",
@@ -124,7 +126,7 @@ def _barge_ins(report: EngineReport) -> Table:
 
 
 def _talking(report: EngineReport) -> Table:
-    table = _table(
+    table = new_table(
         "Sessions talking in real time",
         "sessions",
         "loop late, us",
@@ -150,7 +152,7 @@ def _talking(report: EngineReport) -> Table:
 
 
 def _units(report: EngineReport) -> Table:
-    table = _table(
+    table = new_table(
         "Frames of 80 ms in lockstep, in real time",
         "sessions",
         "frames",
@@ -172,7 +174,7 @@ def _units(report: EngineReport) -> Table:
 def _memory(report: EngineReport) -> Table:
     memory = report.memory
     growth = f"{memory.growth_bytes / _KIB:+,.0f} KiB, {memory.growth_objects:+,d} objects"
-    table = _table("Memory", "what", "resident")
+    table = new_table("Memory", "what", "resident")
     table.add_row(f"idle session (of {memory.sessions})", f"{memory.idle_session_bytes / _KIB:,.0f} KiB")
     table.add_row("with 1 s of sound", f"{memory.listening_session_bytes / _KIB:,.0f} KiB")
     table.add_row("and an answer on its way", f"{memory.active_session_bytes / _KIB:,.0f} KiB")

@@ -5,9 +5,7 @@ Costs are CPU time of the server's process alone, from the kernel (Linux), with 
 
 from __future__ import annotations
 
-import os
 import time
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -15,7 +13,7 @@ import pybase64
 import trio
 from attrs import asdict, frozen
 
-from duplex_trio.benchmarks.figures import Machine, Spread, spread
+from duplex_trio.benchmarks.figures import Machine, Spread, process_cpu_s, spread
 from duplex_trio.benchmarks.resuming import measure_resumes
 from duplex_trio.benchmarks.settings import EngineBenchSettings
 from duplex_trio.benchmarks.wire_client import WireError, open_socket
@@ -110,7 +108,7 @@ def _append(append_ms: int) -> bytes:
 async def _drive(server: ServedPort, clients: list[RawWebSocket], sent: bytes, count: int) -> float:
     """Send to all and wait for each one's pong, over and over; returns microseconds for each time."""
     rounds = max(1, count // len(clients))
-    before_s = _cpu_s(server.pid)
+    before_s = process_cpu_s(server.pid)
     for _ in range(rounds):
         for client in clients:
             await client.send(sent)
@@ -119,7 +117,7 @@ async def _drive(server: ServedPort, clients: list[RawWebSocket], sent: bytes, c
                 pass
             if received is None:
                 raise WireError("the server closed a connection")
-    cost_s = _cpu_s(server.pid) - before_s
+    cost_s = process_cpu_s(server.pid) - before_s
     for client in clients:  # what was appended is forgotten
         await _say(client, type="input_audio_buffer.clear")
     return cost_s / (rounds * len(clients)) * 1e6
@@ -146,8 +144,3 @@ async def _until(client: RawWebSocket, kind: bytes) -> None:
             pass
     if received is None:
         raise WireError("the server closed a connection")
-
-
-def _cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
