@@ -6,9 +6,10 @@ The layers, each importing only what stands below it:
     testing        scripted sessions on a mock clock, for our tests and yours
     serving        transport: HTTP and WebSocket in front of sessions
     clients        the other end of the wire
-    entrypoints    Python access to an engine: Omni, AsyncOmni, DuplexOmni (docs/python.md)
-    engine         all sessions or requests of a model, and the stages they share
+    entrypoints    Python access to an engine: Omni, AsyncOmni, DuplexOmni, VideoOmni (docs/python.md)
+    engine         all sessions, requests or videos of a model, and the stages they share
     session        one session: pure ledgers in `session.state`, tasks in `session.run`
+    video          one steered video: pure accounts in `video.state`, tasks in `video.run`
     models         concrete models, each behind a plugin
     plugin         what a model brings for sessions, as ABCs
     pipelines      what a model is for requests: its stages, and what joins them; models by name
@@ -28,6 +29,7 @@ The tasks of a running server, where each level is a file called `run.py`:
     |        `- pump[request]  x N                    what the model says, on its way to the client
     `- hypercorn
        `- connection  x N            serving/run.py   reads frames, hands commands to the session
+          `- video                   video/run.py     where it is one of video: reader, generator, writer
 """
 
 from importlib import import_module
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     )
     from duplex_trio.entrypoints.duplex_omni import DuplexOmni
     from duplex_trio.entrypoints.omni import Omni
+    from duplex_trio.entrypoints.video_omni import VideoOmni
 
 try:
     __version__ = version("duplex-trio")
@@ -86,11 +89,13 @@ __all__ = [
     "TextOutput",
     "TranscriptOutput",
     "Usage",
+    "VideoOmni",
     "__version__",
 ]
 
 _HOMES = {
     "DuplexOmni": "duplex_trio.entrypoints.duplex_omni",
+    "VideoOmni": "duplex_trio.entrypoints.video_omni",
     "Omni": "duplex_trio.entrypoints.omni",
 }
 """Where the names are that are not of `async_omni`."""

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
 from duplex_trio.cli.deployments import open_deployment
 from duplex_trio.cli.errors import CommandError
-from duplex_trio.deploy import DeployConfig, with_models
+from duplex_trio.deploy import DeployConfig, named_deployments, with_models
 from duplex_trio.entrypoints.start_up import StartPlan, build_omni, plan_start
 
 if TYPE_CHECKING:
-    from duplex_trio.entrypoints.async_omni import AsyncOmni
+    from duplex_trio.entrypoints.omni_base import AsyncOmniBase
+    from duplex_trio.entrypoints.video_omni import VideoOmni
 
 DEFAULT_DEPLOY = "cascade_cpu"
+NO_VIDEO = "none"
+"""How a command line says that no video is served beside a deployment."""
 
 
 def read_deploy(
@@ -71,7 +74,56 @@ def plan_serving(deploy: DeployConfig, *, servers: int = 1) -> StartPlan:
         raise CommandError(f"the deployment cannot be served: {error}") from error
 
 
-def make_omni(plan: StartPlan, *, instructions: str | None = None) -> AsyncOmni:
+def plan_video(asked: str | None, plan: StartPlan, *, platform: str | None = None) -> StartPlan | None:
+    """Check what is served as video beside a deployment; None if nothing is.
+
+    Args:
+        asked: a deployment of video by name (`glyph-flow` is `glyph_flow`) or file, or `none`; None takes what the
+            deployment says.
+        plan: the deployment.
+        platform: the section of `platforms` to apply; this machine's by default.
+
+    Raises:
+        CommandError: it cannot be served, is no deployment of video, or the deployment is one itself.
+    """
+    if plan.session_mode == "video":
+        if asked not in (None, NO_VIDEO):
+            raise CommandError(
+                "--video-model is served beside speech, and this deployment serves video itself"
+            )
+        return None
+    reference = plan.deploy.video if asked is None else _named(asked)
+    if reference is None:
+        return None
+    where = f"video: {reference}" if asked is None else f"--video-model {asked}"
+    try:
+        video = plan_serving(read_deploy(reference, models={}, platform=platform))
+    except CommandError as error:
+        raise CommandError(f"{where}: {error}") from error
+    if video.session_mode != "video":
+        raise CommandError(f"{where}: that deployment serves no video (session_mode: {video.session_mode})")
+    return video
+
+
+def _named(asked: str) -> str | None:
+    if asked == NO_VIDEO:
+        return None
+    names = {deployment.name for deployment in named_deployments()}
+    spelled = asked.replace("-", "_")
+    return spelled if asked not in names and spelled in names else asked
+
+
+def make_video(plan: StartPlan) -> VideoOmni:
+    """Find the models of a deployment of video and make its engine, not running yet. Blocking.
+
+    Raises:
+        CommandError: the pipeline cannot do with what the deployment says.
+        ModelReferenceError: a model is not there, and what to do about it.
+    """
+    return cast("VideoOmni", make_omni(plan))
+
+
+def make_omni(plan: StartPlan, *, instructions: str | None = None) -> AsyncOmniBase:
     """Find the models of a deployment and make its engine, not running yet. Blocking.
 
     Args:

@@ -15,7 +15,15 @@ import trio
 from rich.console import Console
 from rich.markup import escape
 
-from duplex_trio.cli.compose import DEFAULT_DEPLOY, make_omni, plan_serving, read_deploy
+from duplex_trio.cli.compose import (
+    DEFAULT_DEPLOY,
+    NO_VIDEO,
+    make_omni,
+    make_video,
+    plan_serving,
+    plan_video,
+    read_deploy,
+)
 from duplex_trio.cli.errors import CommandError
 from duplex_trio.cli.log import LEVELS, configure_logging
 from duplex_trio.deploy import PLATFORMS, DeployConfig
@@ -48,8 +56,9 @@ def add_parser(subparsers: Any) -> None:
     """Add `serve` to the command line."""
     parser = subparsers.add_parser(
         "serve",
-        help="serve speech sessions over WebSocket, and chat completions",
-        description="Serve speech sessions over WebSocket, OpenAI's Realtime protocol and ours, and chat completions.",
+        help="serve speech sessions and steered video over WebSocket, and chat completions",
+        description="Serve speech sessions over WebSocket, OpenAI's Realtime protocol and ours, chat completions, and "
+        "video that is steered by prompts while it runs.",
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument(
@@ -105,7 +114,9 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--keyfile", metavar="FILE", help="PEM private key of the certificate, not encrypted")
     parser.add_argument("--log-level", choices=LEVELS, default="info", help="default: %(default)s")
     parser.add_argument("--log-json", action="store_true", help="write the log as JSON")
-    parser.add_argument("--log-transcripts", action="store_true", help="write what people say into the log")
+    parser.add_argument(
+        "--log-transcripts", action="store_true", help="write what people say or ask for into the log"
+    )
     parser.set_defaults(run=run)
 
 
@@ -125,6 +136,11 @@ def _add_model_options(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             f"--{role}", metavar="REF", help=f"{what}: a packaged name, a folder, a file or a hub id"
         )
+    parser.add_argument(
+        "--video-model",
+        metavar=f"NAME|FILE|{NO_VIDEO}",
+        help="deployment of video to serve beside it, such as scene or glyph-flow (default: the deployment's)",
+    )
     parser.add_argument(
         "--model-name", metavar="NAME", type=_model_name, help="name to serve the model under"
     )
@@ -148,6 +164,7 @@ def run(args: argparse.Namespace) -> int:
     )
     plan = plan_serving(deploy, servers=args.servers)
     _refuse_options_of_sessions(args, plan)
+    video = plan_video(args.video_model, plan, platform=args.platform)
     if (args.certfile is None) != (args.keyfile is None):
         raise CommandError("--certfile and --keyfile come together")
     options = serve_options(args, deploy)
@@ -158,9 +175,14 @@ def run(args: argparse.Namespace) -> int:
             advice="anyone who reaches it may use it; set --api-key",
         )
     factory = partial(make_omni, plan, instructions=args.instructions)
+    video_factory = None if video is None else partial(make_video, video)
+    announcement = _Announcement(
+        Console(),
+        sessions=plan.session_mode == "duplex",
+        video=video is not None or plan.session_mode == "video",
+    )
     try:
-        announcement = _Announcement(Console(), sessions=plan.session_mode == "duplex")
-        trio.run(partial(run_server, factory, options, task_status=announcement))
+        trio.run(partial(run_server, factory, options, video_factory=video_factory, task_status=announcement))
     except _EXPLAINED as error:
         raise CommandError(str(error)) from error
     except BaseExceptionGroup as group:
@@ -177,11 +199,14 @@ def run(args: argparse.Namespace) -> int:
 def _refuse_options_of_sessions(args: argparse.Namespace, plan: StartPlan) -> None:
     if plan.session_mode == "duplex":
         return
+    mode = plan.session_mode
     for option, value in (("--max-sessions", args.max_sessions), ("--instructions", args.instructions)):
         if value is not None:
             raise CommandError(
-                f"{option} is about sessions, and this deployment has none (session_mode: turn)"
+                f"{option} is about sessions, and this deployment has none (session_mode: {mode})"
             )
+    if mode == "video" and args.max_chats is not None:
+        raise CommandError(f"--max-chats is about chats, and this deployment has none (session_mode: {mode})")
 
 
 def serve_options(args: argparse.Namespace, deploy: DeployConfig) -> ServeOptions:
@@ -207,15 +232,17 @@ def serve_options(args: argparse.Namespace, deploy: DeployConfig) -> ServeOption
 class _Announcement:
     """Tells the person at the terminal where the server is, once it is there."""
 
-    def __init__(self, console: Console, *, sessions: bool) -> None:
+    def __init__(self, console: Console, *, sessions: bool, video: bool) -> None:
         self._console = console
         self._sessions = sessions
+        self._video = video
 
     def started(self, value: ServerAddress | None = None) -> None:
         """Print the addresses."""
         assert value is not None
         websocket = [("WebSocket", value.ws_url)] if self._sessions else []
-        for name, url in (*websocket, ("HTTP", value.http_url)):
+        video = [("Video", value.video_ws_url), ("Page", value.video_page_url)] if self._video else []
+        for name, url in (*websocket, *video, ("HTTP", value.http_url)):
             self._console.print(f"{name:<10} [bold]{escape(url)}[/bold]", soft_wrap=True)
         self._console.print("Ready. Stop with Ctrl-C.")
         self._console.file.flush()

@@ -3,7 +3,13 @@
 Imports nothing else of the package.
 """
 
-from duplex_trio.deploy.config import DeployConfig, DuplexSessionDeploy, SessionMode, StageDeploy
+from duplex_trio.deploy.config import (
+    DeployConfig,
+    DuplexSessionDeploy,
+    SessionMode,
+    StageDeploy,
+    VideoSessionDeploy,
+)
 from duplex_trio.deploy.devices import ReplicaPlace, replica_places, server_environment
 from duplex_trio.deploy.errors import DeployError, DeployFault, Finding, KeyFaultError, Place
 from duplex_trio.deploy.keys import file_key
@@ -27,6 +33,7 @@ __all__ = [
     "SessionLimits",
     "SessionMode",
     "StageDeploy",
+    "VideoSessionDeploy",
     "bundled_deployments",
     "detect_platform",
     "file_key",

@@ -13,7 +13,7 @@ from attrs import frozen
 from duplex_trio.deploy.config import DeployConfig, StageDeploy
 from duplex_trio.deploy.errors import DeployError, DeployFault, Finding, Place, brief
 from duplex_trio.deploy.platforms import PLATFORMS, detect_platform, unknown_platform
-from duplex_trio.deploy.sources import Source, open_source
+from duplex_trio.deploy.sources import Source, is_path, open_source
 from duplex_trio.deploy.structure import FILE_ONLY, nullable, structure_deploy
 from duplex_trio.deploy.tree import Entry, distinct_stages, mapping_of, merge, read_tree, spell
 from duplex_trio.deploy.tree import Path as KeyPath
@@ -86,7 +86,8 @@ def read_deploy(
 
     A value with a path separator or a YAML suffix is a path, everything else a bundled name. `base_config` in
     a file names another deployment (a path is relative to the file); its keys are merged under the file's,
-    stages by `stage_id`, and null takes an inherited key away. The section of a file's `platforms` for this
+    stages by `stage_id`, and null takes an inherited key away. A path in `video` is relative to its file too, and
+    what it names is not read here. The section of a file's `platforms` for this
     platform is merged over the file's other keys before anything extends it. References to environment
     variables are replaced last, so that those of a value which another file overrides need not be set.
 
@@ -110,6 +111,8 @@ def read_deploy(
     for file in chain[1:]:
         tree = merge(tree, _with_section(file, platform, faults), nullable)
     config = _config(tree, environment, faults)
+    if config is not None:
+        config = _with_video_beside(config, tree)
     if faults or config is None:
         raise DeployError(source, sorted(faults, key=lambda fault: fault.place or Place(source)))
     named = {name: None for file in chain for name in mapping_of(file.get("platforms"))}
@@ -223,6 +226,15 @@ def _config(tree: Entry, environment: Mapping[str, str], faults: list[DeployFaul
         if place not in unset:
             faults.append(DeployFault(path, problem.say(path), place))
     return config
+
+
+def _with_video_beside(config: DeployConfig, tree: Entry) -> DeployConfig:
+    """A path in `video` starts from the folder of the file that has it, as one in `base_config` does."""
+    entry = tree.get("video")
+    if config.video is None or entry is None or not is_path(config.video):
+        return config
+    folder = Path(entry.place.source).parent if is_path(entry.place.source) else Path()
+    return attrs.evolve(config, video=str(folder / Path(config.video).expanduser()))
 
 
 def _shown(entry: Entry) -> str:

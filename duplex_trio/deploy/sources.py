@@ -37,10 +37,15 @@ def open_source(reference: str, *, folder: Path) -> Source:
     Raises:
         DeployError: there is none, or it cannot be read.
     """
-    if "/" in reference or "\\" in reference or reference.endswith((SUFFIX, ".yml")):
+    if is_path(reference):
         return _open_file(reference, folder)
     named = deployment(reference)
     return Source(name=reference, key=f"{named.origin}: {reference}", folder=Path(), text=named.read_text())
+
+
+def is_path(reference: str) -> bool:
+    """Whether a deployment is named by a path: by what has a separator or a YAML suffix."""
+    return "/" in reference or "\\" in reference or reference.endswith((SUFFIX, ".yml"))
 
 
 def _open_file(reference: str, folder: Path) -> Source:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import trio
 from attrs import frozen
 
-from duplex_trio.deploy import DeployConfig, load_deploy
+from duplex_trio.deploy import DeployConfig, SessionMode, load_deploy
 from duplex_trio.engine.health import EngineHealth
 from duplex_trio.engine.omni_engine_base import OmniEngineBase
 from duplex_trio.entrypoints.quiet import quiet_log
@@ -85,6 +85,9 @@ class AsyncOmniBase(OmniBase, ABC):
         warm_up: let the model answer once before `run` reports that it is ready.
     """
 
+    session_mode: SessionMode
+    """How it is served."""
+
     def __init__(self, pipeline: Pipeline, *, warm_up: bool = True) -> None:
         super().__init__(pipeline)
         self._warm_up = warm_up
@@ -133,7 +136,7 @@ class AsyncOmniBase(OmniBase, ABC):
             WarmUpError: in a group, if the model does not answer.
             RuntimeError: Trio does not run here; or, in a group, it has been run already.
         """
-        _require_trio()
+        require_trio()
         await run_warm(self.engine, self.warm_up if self._warm_up else None, task_status=task_status)
 
     def running(self: Self) -> AbstractAsyncContextManager[Self]:
@@ -147,12 +150,17 @@ class AsyncOmniBase(OmniBase, ABC):
             WarmUpError: in a group, if the model does not answer.
             RuntimeError: Trio does not run here; or, in a group, it has been run already.
         """
-        _require_trio()
+        require_trio()
         quiet_log()
         return running(self)
 
 
-def _require_trio() -> None:
+def require_trio() -> None:
+    """Refuse to go on where Trio does not run.
+
+    Raises:
+        RuntimeError: it does not.
+    """
     if not trio.lowlevel.in_trio_run():
         raise RuntimeError(
             "Trio does not run here: begin with trio.run, or take Omni, which needs no event loop"

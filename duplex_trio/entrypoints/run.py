@@ -2,7 +2,8 @@
 
 entry point
 |- engine                 as in engine/run.py
-|- warm-up                before it is offered, one turn
+|- warm-up                before it is offered, one turn, or one chunk of video
+|- video  x N             of a model of video that is watched from here: its life, as in video/run.py
 `- batch  x N             of a model that is asked from other threads
    `- asker  x N          asks one request after the other
 """
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from duplex_trio.entrypoints.async_omni import AsyncOmni
     from duplex_trio.entrypoints.batch import Batch
     from duplex_trio.entrypoints.omni_base import AsyncOmniBase
+    from duplex_trio.entrypoints.video_omni import VideoOmni
+    from duplex_trio.entrypoints.video_watch import WatchedVideo
+    from duplex_trio.protocol.video import SessionStart
+    from duplex_trio.video.transport import VideoTransport
 
 Entry = TypeVar("Entry", bound="AsyncOmniBase")
 
@@ -54,6 +59,25 @@ async def running(omni: Entry) -> AsyncIterator[Entry]:
             failed = error
         finally:
             nursery.cancel_scope.cancel()
+    if failed is not None:
+        raise failed
+
+
+@asynccontextmanager
+async def watching(
+    omni: VideoOmni, video: WatchedVideo, transport: VideoTransport, start: SessionStart
+) -> AsyncIterator[WatchedVideo]:
+    """Carry a video while the block goes on, and wait for its end; an error comes out as it is."""
+    failed: Exception | None = None
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(omni.serve, transport, name="video")
+        try:
+            await video.begin(start)
+            yield video
+        except Exception as error:
+            failed = error
+        finally:
+            video.leave()
     if failed is not None:
         raise failed
 

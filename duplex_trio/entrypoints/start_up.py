@@ -1,14 +1,16 @@
 """From a deployment to an engine that serves: what is checked, in which order, before what it may cost.
 
     1 deployment    named, a file, or the one that a pipeline is meant for; and the pipeline it names
-    2 session mode  a pipeline without `duplex_plugin` is served in turns; else as the deployment says, else as the
-                    pipeline is meant to be
+    2 session mode  a pipeline that declares one thing alone is served as that, such as in turns or as video; else as
+                    the deployment says, else as the pipeline is meant to be
     3 servers       sessions live in one process: several behind one address cannot serve them
     4 model         its declaration, the deployment's keys, and what joins its stages can be imported; only then are
                     its models looked for, and what joins them is made
     5 stages        all loaded, side by side; what is up tries whether it takes the parameters of a request that
                     asks for none (the sampling dry-run), before it counts as loaded
-    6 warm-up       one turn, as a client would take it
+    6 warm-up       one turn, as a client would take it; of a model of video, its weights and one chunk
+
+A deployment of video that is served beside another one takes the same steps by itself.
 
 The first fault ends it, and nothing behind it has begun: what costs nothing is checked before what takes seconds,
 and that before what takes minutes. `plan_start` is 1 to 3 and the cheap half of 4, `build_omni` the rest of 4, and
@@ -25,14 +27,14 @@ from attrs import frozen
 from duplex_trio.deploy import DeployConfig, load_deploy
 from duplex_trio.deploy.config import SessionMode
 from duplex_trio.entrypoints.steps import begin_step
-from duplex_trio.pipelines.declared import load_declared
+from duplex_trio.pipelines.declared import load_declared, needed_path
 from duplex_trio.pipelines.deployment import check_deployment, session_mode
 from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.pipelines.registry import pipeline_class, pipeline_config
 from duplex_trio.pipelines.topology import check_topology
 
 if TYPE_CHECKING:
-    from duplex_trio.entrypoints.async_omni import AsyncOmni
+    from duplex_trio.entrypoints.omni_base import AsyncOmniBase
 
 
 class NoDeploymentError(LookupError):
@@ -86,16 +88,16 @@ def plan_start(
     begin_step("model")
     check_topology(kind.config)
     check_deployment(kind, config)
-    load_declared(kind.config, "duplex_plugin" if mode == "duplex" else "processor")
+    load_declared(kind.config, needed_path(mode))
     return StartPlan(deploy=config, pipeline=kind, session_mode=mode)
 
 
-def build_omni(plan: StartPlan, **options: Any) -> AsyncOmni:
+def build_omni(plan: StartPlan, **options: Any) -> AsyncOmniBase:
     """Find the models and make the engine, not running yet: the rest of step 4. Blocking.
 
     Args:
         plan: what to serve.
-        **options: further arguments of `DuplexOmni` or `AsyncOmni`, which win over the deployment's.
+        **options: further arguments of `DuplexOmni`, `AsyncOmni` or `VideoOmni`, which win over the deployment's.
 
     Raises:
         ModelReferenceError: a model cannot be found.
@@ -108,6 +110,10 @@ def build_omni(plan: StartPlan, **options: Any) -> AsyncOmni:
         from duplex_trio.entrypoints.duplex_omni import DuplexOmni
 
         return DuplexOmni.from_deploy(plan.deploy, **options)
+    if plan.session_mode == "video":
+        from duplex_trio.entrypoints.video_omni import VideoOmni
+
+        return VideoOmni.from_deploy(plan.deploy, **options)
     from duplex_trio.entrypoints.async_omni import AsyncOmni
 
     return AsyncOmni.from_deploy(plan.deploy, **options)

@@ -17,8 +17,11 @@ from duplex_trio.pipelines.declared import needed_path
 from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.pipelines.sampling import sampling_faults
 
-TURN_KEYS = frozenset({"max_chats", "stage_commands_max"})
-"""Keys of `duplex_session` that bound requests too."""
+SHARED_KEYS: Mapping[SessionMode, frozenset[str]] = {
+    "turn": frozenset({"max_chats", "stage_commands_max"}),
+    "video": frozenset({"stage_commands_max"}),
+}
+"""Keys of `duplex_session` that have an effect where there are no sessions."""
 
 
 def session_mode(config: PipelineConfig, deploy: DeployConfig) -> SessionMode:
@@ -112,14 +115,22 @@ def _idle_keys(
         if who == "never" or idle:
             message = f"has no effect on pipeline {pipeline.config.name}"
             yield Finding(key=key, message=message, level="note")
-    turns = session_mode(pipeline.config, deploy) == "turn"
+    mode = session_mode(pipeline.config, deploy)
     for key, who in _set_keys(deploy.duplex_session):
         path = f"duplex_session.{key}"
         if who == "never":
             yield Finding(key=path, message="has no effect: nothing reads it", level="note")
-        elif turns and key not in TURN_KEYS:
-            message = "has no effect: there are no sessions in turn mode"
+        elif mode in SHARED_KEYS and key not in SHARED_KEYS[mode]:
+            message = f"has no effect: there are no sessions in {mode} mode"
             yield Finding(key=path, message=message, level="note", own=True)
+    if mode == "video":
+        if deploy.video is not None:
+            message = "has no effect: this deployment serves video itself"
+            yield Finding(key="video", message=message, level="note", own=True)
+        return
+    for key, _ in _set_keys(deploy.video_session):
+        message = f"has no effect in {mode} mode: the deployment that `video` names says it"
+        yield Finding(key=f"video_session.{key}", message=message, level="note", own=True)
 
 
 def _whole(pipeline: type[Pipeline], deploy: DeployConfig, key: str) -> bool:

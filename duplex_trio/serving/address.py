@@ -8,6 +8,8 @@ import socket
 import trio
 from attrs import frozen
 
+from duplex_trio.serving.paths import REALTIME_PATH, VIDEO_PAGE_PATH, VIDEO_PATH
+
 
 class AddressUnavailableError(Exception):
     """The address cannot be listened on. The message is for people."""
@@ -29,7 +31,17 @@ class ServerAddress:
     @property
     def ws_url(self) -> str:
         """The realtime WebSocket."""
-        return f"{'wss' if self.tls else 'ws'}://{self._authority}/v1/realtime"
+        return f"{'wss' if self.tls else 'ws'}://{self._authority}{REALTIME_PATH}"
+
+    @property
+    def video_ws_url(self) -> str:
+        """The WebSocket of steered video."""
+        return f"{'wss' if self.tls else 'ws'}://{self._authority}{VIDEO_PATH}"
+
+    @property
+    def video_page_url(self) -> str:
+        """The page that shows video, where some is served."""
+        return f"{self.http_url}{VIDEO_PAGE_PATH}"
 
     @property
     def _authority(self) -> str:

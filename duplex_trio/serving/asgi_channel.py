@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import trio
+
 from duplex_trio.serving.asgi import Receive, Scope, Send
 from duplex_trio.serving.channel import ChannelClosedError, Header, UpgradeRequest, WebSocketChannel
 
@@ -23,6 +25,7 @@ class AsgiChannel(WebSocketChannel):
         self._can_explain = "websocket.http.response" in scope.get("extensions", {})
         self._receive = receive
         self._send = send
+        self._cut = False  # a pair, between its halves
 
     @property
     def request(self) -> UpgradeRequest:
@@ -52,7 +55,16 @@ class AsgiChannel(WebSocketChannel):
 
     async def send(self, text: bytes) -> None:
         """Write one text message."""
+        if self._cut:
+            raise trio.BrokenResourceError("the WebSocket was left in the middle of a pair")
         await self._send({"type": "websocket.send", "text": text.decode()})
+
+    async def send_pair(self, text: bytes, data: bytes) -> None:
+        """Write two messages. Cancelled between them, the WebSocket is good for a close frame alone."""
+        await self.send(text)
+        self._cut = True
+        await self._send({"type": "websocket.send", "bytes": data})
+        self._cut = False
 
     async def close(self, code: int, reason: str) -> None:
         """Write the close frame."""

@@ -78,5 +78,16 @@ class WebSocketChannel(ABC):
         """
 
     @abstractmethod
+    async def send_pair(self, text: bytes, data: bytes) -> None:
+        """Write one text message and one binary one, with no other message between them.
+
+        Waits while the client does not read, and may be cancelled then: either both get to the client whole, or
+        nothing can be written any more but the close frame.
+
+        Raises:
+            trio.BrokenResourceError: the client is gone.
+        """
+
+    @abstractmethod
     async def close(self, code: int, reason: str) -> None:
         """Write the close frame. The reason fits into it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from duplex_trio.entrypoints.duplex_chat import DuplexChatCompletionsAdapter
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni
@@ -15,9 +15,6 @@ from duplex_trio.serving.deployment import Deployment
 from duplex_trio.serving.endpoint import RealtimeEndpoint
 from duplex_trio.serving.options import ServeOptions
 from duplex_trio.serving.service import Runners, Service
-
-if TYPE_CHECKING:
-    from duplex_trio.entrypoints.async_omni import AsyncOmni
 
 
 class DuplexService(Service):
@@ -33,8 +30,7 @@ class DuplexService(Service):
     def __init__(
         self, omni: DuplexOmni, deployment: Deployment, options: ServeOptions, runners: Runners
     ) -> None:
-        self.omni: AsyncOmni = omni
-        self._sessions = omni
+        self.omni = self._sessions = omni
         self._deployment = deployment
         self.endpoint = RealtimeEndpoint(
             omni=omni,

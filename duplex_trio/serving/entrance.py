@@ -11,6 +11,8 @@ from attrs import frozen
 from duplex_trio.serving.auth import AccessPolicy
 from duplex_trio.serving.channel import WebSocketChannel
 from duplex_trio.serving.deployment import Deployment
+from duplex_trio.serving.nowhere import lead_nowhere
+from duplex_trio.serving.paths import VIDEO_PATH
 from duplex_trio.serving.responses import Response, refusal_response, still_loading
 
 log = structlog.get_logger("duplex_trio.serving")
@@ -36,8 +38,12 @@ class SocketEntrance:
             await _deny(channel, refusal_response(refusal), refusal.code, refusal.message)
         elif self.deployment.service is None:
             await _deny(channel, still_loading(), "loading", "the model is being loaded")
-        else:
+        elif request.path != VIDEO_PATH:
             await self.deployment.service.serve_socket(channel)
+        elif self.deployment.video is not None:
+            await self.deployment.video.serve(channel)
+        else:
+            await lead_nowhere(channel, f"{VIDEO_PATH} is not available: this deployment serves no video")
 
 
 async def _deny(channel: WebSocketChannel, response: Response, code: str, message: str) -> None:

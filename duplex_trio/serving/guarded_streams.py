@@ -25,7 +25,7 @@ from wsproto.connection import ConnectionState
 from wsproto.events import BytesMessage, CloseConnection, Ping, TextMessage
 from wsproto.frame_protocol import CloseReason
 
-from duplex_trio.serving.http_config import ServerConfig
+from duplex_trio.serving.http_config import ServerConfig, message_bytes_max
 from duplex_trio.serving.responses import Response as HttpResponse
 from duplex_trio.serving.upgrade import check_upgrade, early_data
 
@@ -108,6 +108,9 @@ class GuardedWSStream(WSStream):
                 await self.send(StreamClosed(stream_id=self.stream_id))
             else:
                 self.app_put = _guarded_put(self.app_put, self.task_group)
+                self.buffer.max_length = message_bytes_max(
+                    self.scope["path"], self.config.websocket_max_message_size
+                )
         elif isinstance(event, Body | Data):
             self._busy = True
             self._heard_at = trio.current_time()

@@ -40,7 +40,7 @@ class HttpEndpoint:
         refusal = self.access.check(path, headers)
         service = self.deployment.service
         asks = refusal is None and (method, path) == ("POST", CHAT_PATH)
-        if asks and service is not None and service.chat.available:
+        if asks and service is not None and service.chat is not None and service.has_chats:
             await service.chat.serve(scope, receive, send)
             return
         await discard_body(receive)

@@ -12,12 +12,21 @@ from typing import TYPE_CHECKING
 from hypercorn.config import Config
 
 from duplex_trio.protocol.limits import MAX_MESSAGE_BYTES
+from duplex_trio.serving.paths import VIDEO_PATH
 
 if TYPE_CHECKING:
     from duplex_trio.serving.listener import NativeDoor
 
 FRAME_LIMIT_BYTES = MAX_MESSAGE_BYTES + 1024 * 1024
 """A larger message ends the connection with 1009; one in between is answered with `event_too_large`."""
+
+VIDEO_MESSAGE_BYTES_MAX = 1024 * 1024
+"""The same where video is steered: what is said there is a prompt at the most (video.md 3.3)."""
+
+
+def message_bytes_max(path: str, otherwise: int) -> int:
+    """How long a message may be, by the path of its WebSocket."""
+    return VIDEO_MESSAGE_BYTES_MAX if path == VIDEO_PATH else otherwise
 
 
 class ServerConfig(Config):

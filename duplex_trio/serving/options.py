@@ -27,7 +27,7 @@ class ServeOptions:
         config_timeout_s: how long a client that opens its session itself may wait with its first message.
         model_name: the name to serve the model under; None takes the model's own.
         max_model_len: tokens the language model takes, for clients that ask; None when unknown.
-        log_transcripts: write what people said into the log.
+        log_transcripts: write what people said, and what they want to see, into the log.
         handle_signals: drain on SIGINT and SIGTERM, and end at once on the second. Needs the main thread.
         tune_process: settings of the interpreter that suit a server and concern the whole process.
     """

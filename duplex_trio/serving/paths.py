@@ -4,6 +4,8 @@ from __future__ import annotations
 
 REALTIME_PATH = "/v1/realtime"
 DUPLEX_PATH = "/v1/duplex"
+VIDEO_PATH = "/v1/realtime/video"
+VIDEO_PAGE_PATH = "/video"
 CAPABILITIES_PATH = "/v1/realtime/capabilities"
 CHAT_PATH = "/v1/chat/completions"
 HEALTH_PATH = "/health"

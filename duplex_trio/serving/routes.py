@@ -11,7 +11,14 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from duplex_trio.serving.asgi import JSON
 from duplex_trio.serving.deployment import Deployment
 from duplex_trio.serving.health import health_response
-from duplex_trio.serving.paths import CAPABILITIES_PATH, CHAT_PATH, DUPLEX_PATH, HEALTH_PATH, REALTIME_PATH
+from duplex_trio.serving.paths import (
+    CAPABILITIES_PATH,
+    CHAT_PATH,
+    DUPLEX_PATH,
+    HEALTH_PATH,
+    REALTIME_PATH,
+    VIDEO_PATH,
+)
 from duplex_trio.serving.responses import Response, error_body, not_available, said_back, still_loading
 from duplex_trio.serving.service import Service
 
@@ -33,11 +40,12 @@ def respond_to(deployment: Deployment, method: str, path: str, *, trusted: bool 
     service = deployment.service
     if service is None:
         return still_loading()
-    if path in (REALTIME_PATH, DUPLEX_PATH) and method == "GET" and service.has_sessions:
+    there = deployment.video is not None if path == VIDEO_PATH else service.has_sessions
+    if path in (REALTIME_PATH, DUPLEX_PATH, VIDEO_PATH) and method == "GET" and there:
         message = f"{path} is a WebSocket; ask for an upgrade"
         body = orjson.dumps(error_body("invalid_request_error", "upgrade_required", message))
         return Response(426, body, (JSON, (b"upgrade", b"websocket")))
-    if path == CHAT_PATH and service.chat.available:
+    if path == CHAT_PATH and service.has_chats:
         return _checked(method, path, ("POST",), lambda: not_available(path))
     if path.startswith(_MODEL_PREFIX):
         return _checked(method, path, _READ, lambda: _model(deployment, path.removeprefix(_MODEL_PREFIX)))
@@ -60,18 +68,19 @@ def _checked(method: str, path: str, allowed: tuple[str, ...], answer: Callable[
 
 
 def _models(deployment: Deployment, service: Service) -> Response:
-    return Response(200, orjson.dumps({"object": "list", "data": [_described(deployment)]}))
+    data = [_described(deployment, name) for name in deployment.model_names]
+    return Response(200, orjson.dumps({"object": "list", "data": data}))
 
 
 def _model(deployment: Deployment, name: str) -> Response:
-    if name == deployment.model_name:
-        return Response(200, orjson.dumps(_described(deployment)))
-    message = f"there is no model {said_back(name)!r}; this deployment serves {deployment.model_name!r}"
+    if name in deployment.model_names:
+        return Response(200, orjson.dumps(_described(deployment, name)))
+    served = " and ".join(map(repr, deployment.model_names))
+    message = f"there is no model {said_back(name)!r}; this deployment serves {served}"
     return Response(404, orjson.dumps(error_body("not_found_error", "model_not_found", message)))
 
 
-def _described(deployment: Deployment) -> dict[str, Any]:
-    name = deployment.model_name
+def _described(deployment: Deployment, name: str) -> dict[str, Any]:
     return {
         "id": name,
         "object": "model",
@@ -79,7 +88,7 @@ def _described(deployment: Deployment) -> dict[str, Any]:
         "owned_by": "duplex_trio",
         "root": name,
         "parent": None,
-        "max_model_len": deployment.max_model_len,
+        "max_model_len": deployment.max_model_len if name == deployment.model_name else None,
         "permission": [],
     }
 
@@ -90,7 +99,11 @@ def _capabilities(deployment: Deployment, service: Service) -> Response:
 
 def _metrics(deployment: Deployment, service: Service) -> Response:
     content_type = (b"content-type", CONTENT_TYPE_PLAIN_0_0_4.encode())
-    return Response(200, service.omni.render_metrics(), (content_type,))
+    figures = service.omni.render_metrics()
+    if deployment.video is not None and deployment.video.omni is not service.omni:
+        # All of its names are others, so that both together are one exposition.
+        figures += deployment.video.omni.render_metrics()
+    return Response(200, figures, (content_type,))
 
 
 _GET: Mapping[str, Callable[[Deployment, Service], Response]] = {

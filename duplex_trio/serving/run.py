@@ -2,13 +2,15 @@
 
     run_server
     |- engine            loads the stages, warms up, holds the sessions or requests; ends last
+    |- video engine      the same of a model of video, where one is served beside it
     |- signals           first: drain; second: end all that lives now; third, or one while loading: cancel everything
     `- hypercorn         opened at once, serves when the engine is warm, closed when that has drained
        |- connection xN  native: run_native: pings, what a write left over, and in it
-       |  `- session     run_connection: reader, and the watches over the session's end and a silent client
+       |  |- session     run_connection: reader, and the watches over the session's end and a silent client
+       |  `- video       video/run.py: the whole life of one video
        `- request xN     run_while_connected: the answer, and the watch over the client that waits for it
 
-Sessions do not live below their connections but in the engine: a session may outlive its socket.
+Sessions do not live below their connections but in the engine: a session may outlive its socket. A video does not.
 """
 
 from __future__ import annotations
@@ -18,11 +20,12 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import closing, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+import attrs
 import hypercorn.trio
 import structlog
 import trio
@@ -37,7 +40,7 @@ from duplex_trio.serving.chat import Work
 from duplex_trio.serving.deployment import Deployment
 from duplex_trio.serving.entrance import SocketEntrance
 from duplex_trio.serving.http import HttpEndpoint
-from duplex_trio.serving.http_config import ServerConfig
+from duplex_trio.serving.http_config import ServerConfig, message_bytes_max
 from duplex_trio.serving.listener import Serve
 from duplex_trio.serving.native.channel import ChannelLimits, NativeChannel
 from duplex_trio.serving.native.pipes import Pipe
@@ -49,7 +52,8 @@ if TYPE_CHECKING:
     import socket
 
     from duplex_trio.engine import DuplexSessionHandle
-    from duplex_trio.entrypoints.async_omni import AsyncOmni
+    from duplex_trio.entrypoints.omni_base import AsyncOmniBase
+    from duplex_trio.entrypoints.video_omni import VideoOmni
     from duplex_trio.serving.realtime import RealtimeConnection
 
 log = structlog.get_logger("duplex_trio.serving")
@@ -85,6 +89,7 @@ async def run_connection(connection: RealtimeConnection, handle: DuplexSessionHa
 
 async def run_native(limits: ChannelLimits, pipe: Pipe, request: UpgradeRequest, serve: Serve) -> None:
     """Run a WebSocket of our own until it has ended."""
+    limits = attrs.evolve(limits, message_bytes_max=message_bytes_max(request.path, limits.message_bytes_max))
     async with trio.open_nursery() as nursery:
         channel = NativeChannel(pipe, request, limits, partial(nursery.start_soon, name="socket-flush"))
         nursery.start_soon(channel.keep_alive, name="socket-pings")
@@ -106,8 +111,10 @@ async def run_while_connected(receive: Receive, work: Work) -> None:
         nursery.cancel_scope.cancel()
 
 
-def make_app(omni: AsyncOmni, options: ServeOptions) -> RealtimeApp:
+def make_app(omni: AsyncOmniBase, options: ServeOptions, *, video: VideoOmni | None = None) -> RealtimeApp:
     """Make the ASGI application for an engine of sessions (`DuplexOmni`) or of requests (`AsyncOmni`) that runs.
+
+    `video` is an engine of video that runs beside it; `omni` may be one too, which is then served alone.
 
     For an engine made in code, behind any ASGI server on Trio:
 
@@ -118,7 +125,7 @@ def make_app(omni: AsyncOmni, options: ServeOptions) -> RealtimeApp:
     `run_server` does the same with our port, our WebSockets, and a drain at the end.
     """
     app = _loading_app(options)
-    _open(app, omni, options)
+    _open(app, omni, video or _as_video(omni), options)
     return app
 
 
@@ -132,15 +139,28 @@ def _loading_app(options: ServeOptions) -> RealtimeApp:
     )
 
 
-def _open(app: RealtimeApp, omni: AsyncOmni, options: ServeOptions) -> None:
+def _as_video(omni: AsyncOmniBase) -> VideoOmni | None:
+    return cast("VideoOmni", omni) if omni.session_mode == "video" else None
+
+
+def _open(app: RealtimeApp, omni: AsyncOmniBase, video: VideoOmni | None, options: ServeOptions) -> None:
     runners = Runners(connection=run_connection, while_connected=run_while_connected)
-    app.deployment.open(make_service(omni, app.deployment, options, runners))
+    service = make_service(omni, app.deployment, options, runners)
+    endpoint = None
+    if video is not None:
+        if video is omni and options.model_name is not None:
+            video.serve_as(options.model_name)
+        from duplex_trio.serving.video import VideoEndpoint  # where there is none, nothing of it is loaded
+
+        endpoint = VideoEndpoint(omni=video, log_prompts=options.log_transcripts)
+    app.deployment.open(service, endpoint)
 
 
 async def run_server(
-    omni_factory: Callable[[], AsyncOmni],
+    omni_factory: Callable[[], AsyncOmniBase],
     options: ServeOptions,
     *,
+    video_factory: Callable[[], VideoOmni] | None = None,
     task_status: trio.TaskStatus[ServerAddress] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until cancelled, or, with `handle_signals`, until told to stop.
@@ -149,9 +169,11 @@ async def run_server(
     and everything else is told to come again: nothing is served by a model that is cold (decision D16).
 
     Args:
-        omni_factory: makes the engine, not yet started: a `DuplexOmni` or an `AsyncOmni`. Called in a thread, so
-            that it may look for models; `lambda: omni` serves one that was made before.
+        omni_factory: makes the engine, not yet started: a `DuplexOmni`, an `AsyncOmni`, or a `VideoOmni` that is
+            served alone. Called in a thread, so that it may look for models; `lambda: omni` serves one that was made
+            before.
         options: how to serve.
+        video_factory: makes the engine of video that is served beside it.
         task_status: told the address when the model is ready.
 
     Raises:
@@ -169,12 +191,13 @@ async def run_server(
             stopping = _Stopping(everything=engine_nursery.cancel_scope)
             if received is not None:
                 engine_nursery.start_soon(_watch_signals, received, stopping, name="signals")
-            await _serve_http(omni_factory, options, config, listener, stopping, engine_nursery, task_status)
+            factories = (omni_factory, video_factory)
+            await _serve_http(factories, options, config, listener, stopping, engine_nursery, task_status)
             engine_nursery.cancel_scope.cancel()
 
 
 async def _serve_http(
-    omni_factory: Callable[[], AsyncOmni],
+    factories: tuple[Callable[[], AsyncOmniBase], Callable[[], VideoOmni] | None],
     options: ServeOptions,
     config: ServerConfig,
     listener: socket.socket,
@@ -194,24 +217,38 @@ async def _serve_http(
         )
         await nursery.start(serve, name="hypercorn")
         log.info("server.loading", url=address.http_url)
-        omni = await trio.to_thread.run_sync(omni_factory, abandon_on_cancel=True)
-        app.deployment.omni = omni
-        await engine_nursery.start(omni.run, name="engine")
+        make_omni, make_video = factories
+        omni = await trio.to_thread.run_sync(make_omni, abandon_on_cancel=True)
+        app.deployment.omni, app.deployment.video_omni = omni, _as_video(omni)
+        if make_video is not None:
+            app.deployment.video_omni = await trio.to_thread.run_sync(make_video, abandon_on_cancel=True)
+        video = app.deployment.video_omni
+        engines = [omni] if video is None or video is omni else [omni, video]
+        # One after the other: each takes all cores while it loads, and says by itself what is wrong with it.
+        for engine in engines:
+            await engine_nursery.start(engine.run, name="engine" if engine is omni else "video engine")
         if options.tune_process:
             tune_process()
-        _open(app, omni, options)
+        _open(app, omni, video, options)
         stopping.ready = True
         task_status.started(address)
         await stopping.asked.wait()
         app.deployment.begin_drain()
         log.info("server.draining", timeout_s=options.drain_timeout_s)
         with stopping.patience:
-            await omni.drain(options.drain_timeout_s)
-        await omni.drain(0.0)
+            await _drain(engines, options.drain_timeout_s)
+        await _drain(engines, 0.0)
         drained.set()
         if door is not None:
             door.stop_waiting()
     log.info("server.stopped")
+
+
+async def _drain(engines: Sequence[AsyncOmniBase], timeout_s: float) -> None:
+    """Let all engines take nothing new, and wait for the end of what is live."""
+    async with trio.open_nursery() as nursery:
+        for engine in engines:
+            nursery.start_soon(engine.drain, timeout_s, name=f"drain[{engine.session_mode}]")
 
 
 async def _watch_signals(signals: AsyncIterator[int], stopping: _Stopping) -> None:

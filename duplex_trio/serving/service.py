@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from duplex_trio.engine import DuplexSessionHandle
     from duplex_trio.entrypoints.async_omni import AsyncOmni
     from duplex_trio.entrypoints.duplex_omni import DuplexOmni
+    from duplex_trio.entrypoints.omni_base import AsyncOmniBase
+    from duplex_trio.entrypoints.video_omni import VideoOmni
     from duplex_trio.serving.channel import WebSocketChannel
     from duplex_trio.serving.chat import ChatCompletions, WhileConnected
     from duplex_trio.serving.deployment import Deployment
@@ -28,11 +30,16 @@ class Service(ABC):
 
     Attributes:
         omni: the engine.
-        chat: its route of chat completions, which may not be available.
+        chat: its route of chat completions, which may not be available; None where there can be none.
     """
 
-    omni: AsyncOmni
-    chat: ChatCompletions
+    omni: AsyncOmniBase
+    chat: ChatCompletions | None = None
+
+    @property
+    def has_chats(self) -> bool:
+        """Whether the route of chat completions leads to something."""
+        return self.chat is not None and self.chat.available
 
     @property
     @abstractmethod
@@ -65,12 +72,18 @@ class Runners:
     while_connected: WhileConnected
 
 
-def make_service(omni: AsyncOmni, deployment: Deployment, options: ServeOptions, runners: Runners) -> Service:
+def make_service(
+    omni: AsyncOmniBase, deployment: Deployment, options: ServeOptions, runners: Runners
+) -> Service:
     """Make what serves an engine that is ready."""
     if omni.session_mode == "turn":
         from duplex_trio.serving.turn_service import TurnService
 
-        return TurnService(omni, deployment, runners.while_connected)
+        return TurnService(cast("AsyncOmni", omni), deployment, runners.while_connected)
+    if omni.session_mode == "video":
+        from duplex_trio.serving.video_service import VideoService
+
+        return VideoService(cast("VideoOmni", omni))
     from duplex_trio.serving.duplex_service import DuplexService
 
     return DuplexService(cast("DuplexOmni", omni), deployment, options, runners)

@@ -88,7 +88,7 @@ def test_faults_are_lines_and_the_status_is_1(tmp_path: Path, capsys: pytest.Cap
     status, text = run(capsys, "check", path)
     assert status == 1
     assert text.splitlines() == [
-        f"fault: {path}:2:1: session_mode must be one of turn, duplex, not 'both'",
+        f"fault: {path}:2:1: session_mode must be one of turn, duplex, video, not 'both'",
         f"fault: {path}:3:18: duplex_session.max_sessions must be greater than 0, not 0",
         f"{path} cannot be served: 2 faults.",
     ]

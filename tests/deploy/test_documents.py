@@ -36,11 +36,11 @@ def test_every_deployment_that_ships_is_named() -> None:
     assert all(f"`{name}`" in DOCUMENT for name in bundled_deployments())
 
 
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", range(4))
 @pytest.mark.parametrize("platform", ["cpu", "cuda"])
 def test_the_documents_files_load(tmp_path: Path, number: int, platform: str) -> None:
     texts = re.findall(r"```yaml\n(.*?)```", DOCUMENT, flags=re.DOTALL)
-    assert len(texts) == 3
+    assert len(texts) == 4
     path = tmp_path / "deploy.yaml"
     path.write_text(texts[number])
     document = read_deploy(path, platform=platform, environment={})

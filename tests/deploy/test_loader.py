@@ -37,7 +37,8 @@ def faults(tmp_path: Path, text: str) -> list[str]:
 @pytest.mark.parametrize("platform", ["cpu", "cuda"])
 def test_every_bundled_deployment_loads(name: str, platform: str) -> None:
     deploy = load_deploy(name, platform=platform)
-    assert deploy.session_mode == ("turn" if name == "cascade_turn" else "duplex")
+    modes = {"cascade_turn": "turn", "scripted_video": "video", "scene": "video", "glyph_flow": "video"}
+    assert deploy.session_mode == modes.get(name, "duplex")
     assert [stage.stage_id for stage in deploy.stages] == list(range(len(deploy.stages)))
 
 
@@ -186,7 +187,7 @@ def test_an_unknown_key_of_a_stage_and_of_the_top_level_are_both_reported(tmp_pa
             "duplex_session.server_vad_model_path must not be empty, not ''",
         ),
         ("duplex_session: 3", "duplex_session must be a mapping, not 3"),
-        ("session_mode: both", "session_mode must be one of turn, duplex, not 'both'"),
+        ("session_mode: both", "session_mode must be one of turn, duplex, video, not 'both'"),
         ("stages: 3", "stages must be a list, not 3"),
         ("stages: [3]", "stages[0] must be a mapping, not 3"),
         ("stages: [{model: m}]", "required key stages[0].stage_id is missing"),

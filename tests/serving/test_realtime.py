@@ -266,7 +266,11 @@ async def test_a_cancelled_application_reports_its_client_gone(
 
 @pytest.mark.parametrize(
     ("target", "word"),
-    [("/v1/realtime/video", "there is no WebSocket"), ("/v1/realtime?duplex=0", "turn-based")],
+    [
+        ("/v1/realtime/video", "serves no video"),
+        ("/v1/realtime/", "there is no WebSocket"),
+        ("/v1/realtime?duplex=0", "turn-based"),
+    ],
 )
 async def test_an_unavailable_websocket_accepts_explains_and_closes(
     open_socket: Any, target: str, word: str

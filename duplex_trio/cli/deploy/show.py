@@ -13,7 +13,15 @@ from typing import Any
 import attrs
 import yaml
 
-from duplex_trio.deploy import DeployConfig, Document, DuplexSessionDeploy, SessionMode, StageDeploy, file_key
+from duplex_trio.deploy import (
+    DeployConfig,
+    Document,
+    DuplexSessionDeploy,
+    SessionMode,
+    StageDeploy,
+    VideoSessionDeploy,
+    file_key,
+)
 from duplex_trio.deploy.keys import SECRET, default_of
 from duplex_trio.deploy.stage import RemoteDeploy
 from duplex_trio.deploy.tree import Entry
@@ -25,6 +33,7 @@ _TELLING = re.compile(r"(^|[_-])(token|key|secret|password|authorization)s?$", r
 
 _CLASSES: Mapping[str, type[Any]] = {
     "duplex_session": DuplexSessionDeploy,
+    "video_session": VideoSessionDeploy,
     "stages": StageDeploy,
     "remote": RemoteDeploy,
 }

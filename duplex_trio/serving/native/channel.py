@@ -16,6 +16,7 @@ from attrs import frozen
 
 from duplex_trio.serving.channel import ChannelClosedError, Header, UpgradeRequest, WebSocketChannel
 from duplex_trio.serving.native.frames import (
+    BINARY,
     PING,
     BinaryMessage,
     FrameDecoder,
@@ -25,6 +26,7 @@ from duplex_trio.serving.native.frames import (
     Violation,
     close_frame,
     encode_frame,
+    frame_head,
     text_frame,
 )
 from duplex_trio.serving.native.pipes import Pipe
@@ -163,6 +165,16 @@ class NativeChannel(WebSocketChannel):
         if self._close_sent:
             raise trio.BrokenResourceError("the WebSocket is closed")
         self._writer.put(text_frame(text))
+        await self._have_written()
+
+    async def send_pair(self, text: bytes, data: bytes) -> None:
+        """Write two messages in one piece: who is cancelled meanwhile leaves them to be finished, as all writes."""
+        if self._close_sent:
+            raise trio.BrokenResourceError("the WebSocket is closed")
+        self._writer.put_together([text_frame(text) + frame_head(BINARY, len(data)), data])
+        await self._have_written()
+
+    async def _have_written(self) -> None:
         self._turns_out += 1
         if self._writer.waiting:
             await self._writer.wait_flushed()

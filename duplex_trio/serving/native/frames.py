@@ -234,12 +234,16 @@ def close_frame(code: int, reason: str) -> bytes:
 
 def encode_frame(opcode: int, payload: bytes) -> bytes:
     """One frame from a server, which does not mask."""
-    length = len(payload)
+    return frame_head(opcode, len(payload)) + payload
+
+
+def frame_head(opcode: int, length: int) -> bytes:
+    """What precedes a payload of so many bytes, which is then written as it is."""
     if length <= _CONTROL_MAX_BYTES:
-        return bytes((FIN | opcode, length)) + payload
+        return bytes((FIN | opcode, length))
     if length < 1 << 16:
-        return bytes((FIN | opcode, 126, length >> 8, length & 0xFF)) + payload
-    return bytes((FIN | opcode, 127)) + length.to_bytes(8, "big") + payload
+        return bytes((FIN | opcode, 126, length >> 8, length & 0xFF))
+    return bytes((FIN | opcode, 127)) + length.to_bytes(8, "big")
 
 
 def _check_extended(length: int, extended: int) -> None:

@@ -11,13 +11,13 @@ from enum import Enum, auto
 import h11
 
 from duplex_trio.serving.channel import Header
-from duplex_trio.serving.paths import DUPLEX_PATH, REALTIME_PATH
+from duplex_trio.serving.paths import DUPLEX_PATH, REALTIME_PATH, VIDEO_PATH
 from duplex_trio.serving.upgrade import asks_for_websocket
 
 HEAD_MAX_BYTES = 16 * 1024
 """A longer head is the HTTP server's, which refuses it."""
 
-_STARTS = tuple(f"GET {path}".encode() for path in (REALTIME_PATH, DUPLEX_PATH))
+_STARTS = tuple(f"GET {path}".encode() for path in (REALTIME_PATH, DUPLEX_PATH, VIDEO_PATH))
 
 
 class Verdict(Enum):

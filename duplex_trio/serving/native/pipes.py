@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import socket
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from contextlib import suppress
 
 import trio
@@ -38,6 +39,10 @@ class Pipe(ABC):
         Raises:
             trio.BrokenResourceError: the connection is lost.
         """
+
+    @abstractmethod
+    def send_together_nowait(self, parts: Sequence[bytes]) -> int:
+        """The same with bytes that follow each other and are not put together for it."""
 
     @abstractmethod
     async def send_some(self, data: memoryview) -> int:
@@ -94,6 +99,15 @@ class TcpPipe(Pipe):
         except OSError as error:
             raise trio.BrokenResourceError(_GONE) from error
 
+    def send_together_nowait(self, parts: Sequence[bytes]) -> int:
+        """Write without waiting, in one call of the system."""
+        try:
+            return self._socket.sendmsg(parts)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise trio.BrokenResourceError(_GONE) from error
+
     async def send_some(self, data: memoryview) -> int:
         """Wait, then write."""
         while True:
@@ -135,6 +149,10 @@ class TlsPipe(Pipe):
             raise trio.BrokenResourceError(_GONE) from error
 
     def send_nowait(self, data: bytes) -> int:
+        """Nothing can be."""
+        return 0
+
+    def send_together_nowait(self, parts: Sequence[bytes]) -> int:
         """Nothing can be."""
         return 0
 

@@ -11,7 +11,7 @@ other than pongs are few, and of pongs only the latest is kept (RFC 6455 5.5.3).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import trio
 
@@ -68,6 +68,32 @@ class FrameWriter:
                 raise
         if sent < len(data):
             self._pending.append(memoryview(data)[sent:])
+            self._flush_soon()
+
+    def put_together(self, parts: Sequence[bytes]) -> None:
+        """The same with several pieces that nothing comes between: they go out as one write.
+
+        None is copied here, however long it is: what a long message costs the loop is what the kernel takes to copy
+        what fits into its buffer (which the low-water mark of `pipes` keeps small, so that is tens of microseconds),
+        and one turn of the loop for each further piece that it takes.
+
+        Raises:
+            trio.BrokenResourceError: the connection is lost.
+        """
+        if self._broken:
+            raise trio.BrokenResourceError("the connection is lost")
+        sent = 0
+        if not self._flushing:
+            try:
+                sent = self._pipe.send_together_nowait(parts)
+            except trio.BrokenResourceError:
+                self._break()
+                raise
+        for part in parts:
+            if sent < len(part):
+                self._pending.append(memoryview(part)[sent:])
+            sent = max(0, sent - len(part))
+        if self._pending:
             self._flush_soon()
 
     def put_pong(self, payload: bytes) -> None:

@@ -1,6 +1,6 @@
 """A pipe whose other end is the test's: it takes as many bytes as the test lets it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -83,6 +83,9 @@ class MemoryPipe(Pipe):
         self.sent += data[:count]
         self.room -= count
         return count
+
+    def send_together_nowait(self, parts: Sequence[bytes]) -> int:
+        return self.send_nowait(b"".join(parts))
 
     async def send_some(self, data: memoryview) -> int:
         while not self.room and not self.lost:

@@ -9,6 +9,7 @@ OURS = {
     "the route": upgrade_request("/v1/realtime"),
     "with a query": upgrade_request("/v1/realtime?model=m&duplex=1"),
     "the other route": upgrade_request("/v1/duplex"),
+    "the route of video": upgrade_request("/v1/realtime/video"),
     "a list of tokens": (
         b"GET /v1/realtime HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, UPGRADE\r\nUpgrade: WebSocket\r\n\r\n"
     ),
@@ -21,7 +22,7 @@ OURS = {
 }
 
 NOT_OURS = {
-    "another route": upgrade_request("/v1/realtime/video"),
+    "another route": upgrade_request("/v1/realtime/videos"),
     "a longer name": upgrade_request("/v1/realtimes"),
     "the root": b"GET / HTTP/1.1\r\n",
     "a post": b"POST /v1/realtime HTTP/1.1\r\nHost: x\r\n\r\n",

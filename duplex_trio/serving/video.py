@@ -1,0 +1,74 @@
+"""The WebSocket of steered video: `WS /v1/realtime/video` (video.md 1).
+
+Transport only: text and pairs of messages between one client and one video, whose life is `video.run`'s.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import trio
+from attrs import frozen
+
+from duplex_trio.serving.channel import ChannelClosedError, WebSocketChannel
+from duplex_trio.serving.nowhere import selected_subprotocol
+from duplex_trio.video.transport import TransportClosedError, VideoTransport
+
+if TYPE_CHECKING:
+    from duplex_trio.entrypoints.video_omni import VideoOmni
+
+CLOSE_REASON_MAX_BYTES = 123
+"""What a close frame holds beside its code (RFC 6455 5.5)."""
+CLOSE_TIMEOUT_S = 5.0
+"""How long a client that does not read is given for its close frame; the connection ends without it then."""
+
+
+class ChannelTransport(VideoTransport):
+    """A video over one WebSocket that has been accepted.
+
+    Args:
+        channel: the WebSocket.
+    """
+
+    def __init__(self, channel: WebSocketChannel) -> None:
+        self._channel = channel
+
+    async def receive(self) -> str | None:
+        """Wait for the next message."""
+        try:
+            return await self._channel.receive()
+        except ChannelClosedError as closed:
+            raise TransportClosedError(closed.code) from None
+
+    async def send_text(self, text: bytes) -> None:
+        """Write one text message."""
+        await self._channel.send(text)
+
+    async def send_pair(self, metadata: bytes, payload: bytes) -> None:
+        """Write a text message and a binary one."""
+        await self._channel.send_pair(metadata, payload)
+
+    async def close(self, code: int, reason: str) -> None:
+        """Write the close frame. A client that has left, or does not read, need not get it."""
+        cut = reason.encode()[:CLOSE_REASON_MAX_BYTES].decode(errors="ignore")
+        with trio.move_on_after(CLOSE_TIMEOUT_S), suppress(trio.BrokenResourceError):
+            await self._channel.close(code, cut)
+
+
+@frozen(kw_only=True)
+class VideoEndpoint:
+    """What WebSockets of video are served with.
+
+    Attributes:
+        omni: the engine.
+        log_prompts: write what clients want to see into the log.
+    """
+
+    omni: VideoOmni
+    log_prompts: bool = False
+
+    async def serve(self, channel: WebSocketChannel) -> None:
+        """Serve one WebSocket whose client may come in, from the request for it to its end."""
+        await channel.accept(selected_subprotocol(channel))
+        await self.omni.serve(ChannelTransport(channel), log_prompts=self.log_prompts)
