@@ -73,6 +73,7 @@ class VideoSteering(Generic[S]):
     _open: bool = field(default=True, init=False)
     """Whether a chunk is still to be resolved."""
     _last_chunk: ResolvedChunk[S] | None = field(default=None, init=False)
+    """The newest chunk, as long as it may still be discarded: what it does is not settled until then."""
     _too_late: str = field(default=TOO_LATE, init=False)
     _refused: int = field(default=0, init=False)
 
@@ -138,14 +139,10 @@ class VideoSteering(Generic[S]):
                 before the lock is released.
         """
         assert self._open
-        chunk = self._begun.resolve()
-        self._last_chunk = chunk
+        self._settle()
+        self._last_chunk = chunk = self._begun.resolve()
         for event_id in chunk.started:
             self._ledger.move(event_id, "started")
-        for event_id in chunk.completed:
-            self._ledger.move(event_id, "completed")
-        for event_id in chunk.interrupted:
-            self._ledger.move(event_id, "interrupted")
         self._open = not last
         return chunk
 
@@ -185,6 +182,7 @@ class VideoSteering(Generic[S]):
             The interactions in preparation, which are to be answered with `interaction_failed`.
         """
         self._too_late = STOPPED if stopped else TOO_LATE
+        self._settle()
         late = self.close_boundaries()
         if self._timeline is not None:
             for event_id in (self._timeline.running, self._timeline.pending):
@@ -193,7 +191,10 @@ class VideoSteering(Generic[S]):
         return late
 
     def outcomes(self) -> Mapping[str, InteractionOutcome]:
-        """What became of each interaction that is remembered; `queued` is one that is not over."""
+        """What became of each interaction that is remembered.
+
+        `queued` is one that is not over; before the end, that is also one that is over with the newest chunk only.
+        """
         return self._ledger.outcomes()
 
     def counts(self) -> Mapping[str, int]:
@@ -236,6 +237,15 @@ class VideoSteering(Generic[S]):
         chunks = interaction.transition_chunks
         self._transitions[name] = chunks if chunks is not None else self._default_transition_chunks
         return Admission(event_id=name, prepare=True)
+
+    def _settle(self) -> None:
+        """The chunk that was resolved last can be lost no more: what it completes and interrupts is so."""
+        chunk, self._last_chunk = self._last_chunk, None
+        if chunk is not None:
+            for event_id in chunk.completed:
+                self._ledger.move(event_id, "completed")
+            for event_id in chunk.interrupted:
+                self._ledger.move(event_id, "interrupted")
 
     def _fail(self, event_id: str) -> None:
         del self._transitions[event_id]
