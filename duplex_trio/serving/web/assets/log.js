@@ -66,15 +66,6 @@ export class EventLog {
     this.#count();
   }
 
-  /** Say more of the message that came last. */
-  annotate(note) {
-    const last = this.#entries.at(-1);
-    if (!last) return;
-    last.note = note;
-    const row = this.#rows.get(last);
-    if (row) row.querySelector(".log-note").textContent = note;
-  }
-
   /** Show only some. */
   filter(kind, words) {
     this.#kind = kind;

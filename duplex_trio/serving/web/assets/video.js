@@ -1,14 +1,16 @@
 /** The page: what its controls do, and what it shows of a video. The parts it is made of know nothing of it. */
 
 import { VideoConnection, newId } from "./connection.js";
+import { describe, chunksSaid } from "./describe.js";
 import { explainClose, explainError, explainRefusal, explainUnopened } from "./explain.js";
 import { Pace, bytes, clock, ms, seconds } from "./figures.js";
+import { saveAs, copy } from "./files.js";
 import { InteractionBook } from "./interactions.js";
 import { EventLog } from "./log.js";
 import { Clip, Player, canPlay } from "./player.js";
 import { drawPrompts } from "./prompts.js";
 import { readSettings, settle } from "./settings.js";
-import { suggestionsFor } from "./suggestions.js";
+import { FIRST_PROMPT, offerSuggestions } from "./suggestions.js";
 
 /** @typedef {"idle" | "connecting" | "running" | "stopping" | "done" | "failed"} State */
 
@@ -71,7 +73,7 @@ function start() {
   enter("connecting");
   try {
     mine.connection = new VideoConnection({ ...settings.start, prompt }, settings.key, {
-      sent: (message) => mine === show && log.add("out", message),
+      sent: (message) => mine === show && log.add("out", message, describe(message)),
       received: (message) => mine === show && receive(message),
       payload: (metadata, data) => mine === show && take(metadata, data),
       closed: (close) => mine === show && closed(close),
@@ -92,6 +94,12 @@ function send(prompt) {
     interaction: { event_id: id, event: { prompt: prompt.trim() }, transition_chunks: transition },
   });
   listPrompts();
+}
+
+function suggested(prompt) {
+  if (document.body.dataset.state === "running") return send(prompt);
+  $("prompt").value = prompt;
+  $("prompt").focus();
 }
 
 function stop() {
@@ -130,18 +138,10 @@ function replay() {
   video.play();
 }
 
-function saveAs(blob, name) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
-}
-
 // ---------------------------------------------------------------- what the server says
 
 function receive(message) {
-  log.add("in", message);
+  log.add("in", message, describe(message));
   switch (message.type) {
     case "video.start":
       return begin(message);
@@ -175,7 +175,7 @@ function begin(message) {
   $("model").textContent = config.model ?? "";
   $("transition").value = Math.min(20, message.default_transition_chunks);
   sayTransition();
-  offer(suggestionsFor(config.model));
+  offerSuggestions($("chips"), config.model, suggested);
   enter("running");
   $("prompt").value = "";
   $("prompt").focus({ preventScroll: true });
@@ -191,16 +191,8 @@ function take(metadata, data) {
     show.pace.chunk(metadata.num_frames, performance.now());
     show.player.append(data);
   }
-  log.annotate(describe(metadata));
   listPrompts();
   moved();
-}
-
-function describe(metadata) {
-  if (metadata.kind === "trailer") return `trailer, ${bytes(metadata.byte_length)}`;
-  const ids = ["started", "completed"].filter((what) => metadata[`${what}_event_ids`].length).join(", ");
-  const size = `${metadata.num_frames} frames, ${bytes(metadata.byte_length)}`;
-  return `#${metadata.generation_chunk_index} · ${size}${ids ? ` · ${ids}` : ""}`;
 }
 
 function refused(error) {
@@ -353,44 +345,9 @@ function listPrompts() {
 
 function sayTransition() {
   const chunks = Number($("transition").value);
-  const plain = chunks === 0 ? "at once" : chunks === 1 ? "1 chunk" : `${chunks} chunks`;
-  const said = chunks && show?.chunkS ? `${plain} · ${seconds(chunks * show.chunkS)}` : plain;
+  const said = chunks && show?.chunkS ? `${chunksSaid(chunks)} · ${seconds(chunks * show.chunkS)}` : chunksSaid(chunks);
   $("transition-said").textContent = said;
   $("transition").setAttribute("aria-valuetext", said);
-}
-
-function offer(prompts) {
-  const chips = prompts.map((prompt) => {
-    const item = document.createElement("li");
-    const chip = document.createElement("button");
-    chip.type = "button";
-    chip.textContent = prompt;
-    chip.addEventListener("click", () => {
-      if (document.body.dataset.state === "running") return send(prompt);
-      $("prompt").value = prompt;
-      $("prompt").focus();
-    });
-    item.append(chip);
-    return item;
-  });
-  $("chips").replaceChildren(...chips);
-}
-
-async function copy(text, button) {
-  try {
-    await navigator.clipboard.writeText(text);
-  } catch {
-    // Without TLS, or without leave, there is the old way.
-    const area = document.createElement("textarea");
-    area.value = text;
-    document.body.append(area);
-    area.select();
-    document.execCommand("copy");
-    area.remove();
-  }
-  const before = button.textContent;
-  button.textContent = "Copied";
-  setTimeout(() => (button.textContent = before), 1500);
 }
 
 // ---------------------------------------------------------------- the controls
@@ -433,7 +390,7 @@ $("log-export").addEventListener("click", () => {
 $("log-clear").addEventListener("click", () => log.clear());
 addEventListener("pagehide", () => show?.connection?.close());
 
-$("prompt").value ||= suggestionsFor("")[0];
-offer(suggestionsFor(""));
+$("prompt").value ||= FIRST_PROMPT;
+offerSuggestions($("chips"), "", suggested);
 sayTransition();
 enter("idle");
