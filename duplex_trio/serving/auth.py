@@ -10,11 +10,15 @@ from urllib.parse import urlsplit
 
 from attrs import field, frozen
 
+from duplex_trio.serving.paths import HEALTH_PATH, VIDEO_PAGE_PATH
+
 KEY_SUBPROTOCOL = "openai-insecure-api-key."
 """Browsers cannot set headers, so they offer the key as a subprotocol. It is never selected."""
 
-OPEN_PATHS = frozenset({"/health"})
-"""Reachable without a key, so that a load balancer can look."""
+OPEN_PATHS = frozenset({HEALTH_PATH, VIDEO_PAGE_PATH})
+"""Reachable without a key: a load balancer is to look, and the page of videos asks its visitor for the key."""
+OPEN_PREFIX = VIDEO_PAGE_PATH + "/"
+"""Where the files of that page are, which hold no secret either."""
 
 
 @frozen
@@ -44,7 +48,7 @@ class AccessPolicy:
         self, path: str, headers: Iterable[tuple[bytes, bytes]], subprotocols: Sequence[str] = ()
     ) -> Refusal | None:
         """Decide about a request with lower-case header names; None lets it in."""
-        if path in OPEN_PATHS:
+        if path in OPEN_PATHS or path.startswith(OPEN_PREFIX):
             return None
         values = dict(headers)
         origin = values.get(b"origin", b"").decode("latin1")

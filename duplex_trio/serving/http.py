@@ -48,5 +48,5 @@ class HttpEndpoint:
             response = refusal_response(refusal)
         else:
             trusted = self.access.trusts(headers)
-            response = respond_to(self.deployment, method, path, trusted=trusted)
+            response = respond_to(self.deployment, method, path, headers, trusted=trusted)
         await respond(send, response.status, response.body, response.headers)

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
-from duplex_trio.serving.asgi import JSON
+from duplex_trio.serving.asgi import JSON, Headers
 from duplex_trio.serving.deployment import Deployment
 from duplex_trio.serving.health import health_response
 from duplex_trio.serving.paths import (
@@ -21,18 +21,22 @@ from duplex_trio.serving.paths import (
 )
 from duplex_trio.serving.responses import Response, error_body, not_available, said_back, still_loading
 from duplex_trio.serving.service import Service
+from duplex_trio.serving.web import is_page_path, page_response
 
 _MODEL_PREFIX = "/v1/models/"
 _READ = ("GET", "HEAD")
 
 
-def respond_to(deployment: Deployment, method: str, path: str, *, trusted: bool = True) -> Response:
+def respond_to(
+    deployment: Deployment, method: str, path: str, headers: Headers = (), *, trusted: bool = True
+) -> Response:
     """Answer a request whose body does not matter.
 
     Args:
         deployment: what is served.
         method: what is asked ...
         path: ... of what.
+        headers: with which; files that the client already has are not sent again.
         trusted: the client has shown a key, or needs none.
     """
     if path == HEALTH_PATH:
@@ -40,6 +44,8 @@ def respond_to(deployment: Deployment, method: str, path: str, *, trusted: bool 
     service = deployment.service
     if service is None:
         return still_loading()
+    if is_page_path(path) and deployment.video is not None:
+        return _checked(method, path, _READ, lambda: page_response(path, headers))
     there = deployment.video is not None if path == VIDEO_PATH else service.has_sessions
     if path in (REALTIME_PATH, DUPLEX_PATH, VIDEO_PATH) and method == "GET" and there:
         message = f"{path} is a WebSocket; ask for an upgrade"

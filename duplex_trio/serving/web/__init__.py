@@ -5,6 +5,6 @@
 
 from __future__ import annotations
 
-from duplex_trio.serving.web.static import PAGE_PATH, is_page_path, page_response
+from duplex_trio.serving.web.static import is_page_path, page_response
 
-__all__ = ["PAGE_PATH", "is_page_path", "page_response"]
+__all__ = ["is_page_path", "page_response"]

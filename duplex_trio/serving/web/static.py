@@ -13,9 +13,9 @@ from attrs import frozen
 
 from duplex_trio.serving.asgi import Headers, header
 from duplex_trio.serving.channel import Header
+from duplex_trio.serving.paths import VIDEO_PAGE_PATH
 from duplex_trio.serving.responses import Response
 
-PAGE_PATH = "/video"
 _PAGE_FILE = "video.html"
 
 _TYPES = {
@@ -83,7 +83,10 @@ def _files() -> Mapping[str, _File]:
     entries = (resources.files(__package__) / "assets").iterdir()
     read = {entry.name: _read(entry) for entry in entries if PurePosixPath(entry.name).suffix in _TYPES}
     page = read.pop(_PAGE_FILE)
-    return {PAGE_PATH: page, **{f"{PAGE_PATH}/{name}": file for name, file in sorted(read.items())}}
+    return {
+        VIDEO_PAGE_PATH: page,
+        **{f"{VIDEO_PAGE_PATH}/{name}": file for name, file in sorted(read.items())},
+    }
 
 
 def _read(entry: Traversable) -> _File:

@@ -47,5 +47,6 @@ export function clock(value) {
 
 /** Bytes for people. */
 export function bytes(value) {
+  if (value < 1e3) return `${value} B`;
   return value < 1e6 ? `${Math.round(value / 1e3)} kB` : `${(value / 1e6).toFixed(1)} MB`;
 }

@@ -210,7 +210,8 @@ function finish(message) {
   show.over = true;
   show.book.end(message.interactions);
   show.player?.end();
-  if (document.body.dataset.state !== "failed") enter("done", message.stopped ? "Stopped" : "Finished");
+  if (show.error?.code === "server_shutdown") fail(explainError(show.error));
+  else if (document.body.dataset.state !== "failed") enter("done", message.stopped ? "Stopped" : "Finished");
   listPrompts();
 }
 
@@ -300,6 +301,7 @@ function shown(mediaS, now) {
   if (seen.length) {
     show.lastPictureMs = seen.at(-1).pictureMs;
     listPrompts();
+    moved();
   }
   const started = show.book.all.filter((one) => one.pictureMs !== null);
   const caption = started.at(-1)?.prompt ?? show.prompt;
