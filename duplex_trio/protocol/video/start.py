@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_args
 
 import attrs
 import orjson
+from attrs import frozen
 
 from duplex_trio.protocol.video.errors import VideoRefused
 from duplex_trio.protocol.video.messages import SessionStart, VideoFormat
@@ -37,67 +38,71 @@ _LEAD_DEFAULT_S = 0.5
 _FIELDS = frozenset(attribute.name for attribute in attrs.fields(SessionStart)) | {"size", "video_params"}
 
 
+@frozen
+class _Fields:
+    """The fields of a start: those at its top, and behind them those in `sampling_params`."""
+
+    top: Mapping[str, Any]
+    sampling: Mapping[str, Any]
+
+    def take(self, key: str, read: Callable[[Any], T]) -> T | None:
+        if self.top.get(key) is not None:
+            return take(self.top, key, read, code=_CODE)
+        return take(self.sampling, key, read, code=_CODE, at="sampling_params")
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.top or key in self.sampling
+
+
 def read_start(message: Mapping[str, Any]) -> SessionStart:
     """The request in a `session.start`.
 
     A field of `sampling_params` counts as if it stood at the top, unless it is there as well; what is no field is
-    a parameter that only the model knows, and goes to `extra_params`. `size` wins over `width` and `height`, and all of
-    them over `video_params`. Keys at the top that nobody knows are ignored.
+    a parameter that only the model knows, and goes to `extra_params`. `size` wins over `width` and `height`, and all
+    of them over `video_params`. Keys at the top that nobody knows are ignored.
 
     Raises:
         VideoRefused: `invalid_start`, with the field in `param`.
     """
-    fields, extra = _flattened(message)
-    shape = take(fields, "video_params", read_object, code=_CODE) or {}
-    width, height = _sides(fields, shape)
-    prompt = take(fields, "prompt", read_prompt, code=_CODE)
+    sampling = take(message, "sampling_params", read_object, code=_CODE) or {}
+    fields = _Fields(message, sampling)
+    prompt = fields.take("prompt", read_prompt)
     if prompt is None:
         raise VideoRefused(_CODE, "prompt: it is missing.", param="prompt")
-    frames = integer_in(1, _COUNT_MAX)
-    rate = number_in(FPS_MIN, FPS_MAX)
+    shape = fields.take("video_params", read_object) or {}
+    width, height = _sides(fields, shape)
+    own = {key: value for key, value in sampling.items() if key not in _FIELDS}
     return SessionStart(
         prompt=prompt,
-        model=take(fields, "model", read_text, code=_CODE),
+        model=fields.take("model", read_text),
         width=width,
         height=height,
-        num_frames=_first(fields, shape, "num_frames", frames),
-        seconds=take(fields, "seconds", read_seconds, code=_CODE),
-        fps=_first(fields, shape, "fps", rate),
-        seed=take(fields, "seed", integer_in(0, SEED_MAX), code=_CODE),
-        num_inference_steps=take(fields, "num_inference_steps", integer_in(1, 200), code=_CODE),
-        guidance_scale=take(fields, "guidance_scale", number_in(0, 20), code=_CODE),
-        negative_prompt=take(fields, "negative_prompt", read_long_text, code=_CODE),
-        extra_params=_free("extra_params", extra),
-        lora=_free("lora", take(fields, "lora", read_object, code=_CODE)),
-        image_reference=_free("image_reference", fields.get("image_reference")),
-        format=cast(VideoFormat, take(fields, "format", one_of("m4s", "webm"), code=_CODE) or "m4s"),
+        num_frames=_first(fields, shape, "num_frames", integer_in(1, _COUNT_MAX)),
+        seconds=fields.take("seconds", read_seconds),
+        fps=_first(fields, shape, "fps", number_in(FPS_MIN, FPS_MAX)),
+        seed=fields.take("seed", integer_in(0, SEED_MAX)),
+        num_inference_steps=fields.take("num_inference_steps", integer_in(1, 200)),
+        guidance_scale=fields.take("guidance_scale", number_in(0, 20)),
+        negative_prompt=fields.take("negative_prompt", read_long_text),
+        extra_params=_free("extra_params", {**(fields.take("extra_params", read_object) or {}), **own}),
+        lora=_free("lora", fields.take("lora", read_object)),
+        image_reference=_free("image_reference", fields.take("image_reference", lambda value: value)),
+        format=cast(VideoFormat, fields.take("format", one_of(*get_args(VideoFormat))) or "m4s"),
         streaming_buffer_seconds=_lead_s(fields),
     )
 
 
-def _flattened(message: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """The fields with those of `sampling_params` among them, and the parameters that are no field."""
-    sampling = take(message, "sampling_params", read_object, code=_CODE) or {}
-    fields = {**{key: value for key, value in sampling.items() if key in _FIELDS}}
-    fields.update((key, value) for key, value in message.items() if value is not None or key not in fields)
-    extra = dict(take(fields, "extra_params", read_object, code=_CODE) or {})
-    extra.update((key, value) for key, value in sampling.items() if key not in _FIELDS)
-    return fields, extra
-
-
-def _first(
-    fields: Mapping[str, Any], shape: Mapping[str, Any], key: str, read: Callable[[Any], T]
-) -> T | None:
-    top = take(fields, key, read, code=_CODE)
+def _first(fields: _Fields, shape: Mapping[str, Any], key: str, read: Callable[[Any], T]) -> T | None:
+    top = fields.take(key, read)
     below = take(shape, key, read, code=_CODE, at="video_params")
     return top if top is not None else below
 
 
-def _sides(fields: Mapping[str, Any], shape: Mapping[str, Any]) -> tuple[int | None, int | None]:
+def _sides(fields: _Fields, shape: Mapping[str, Any]) -> tuple[int | None, int | None]:
     pixels = integer_in(1, _COUNT_MAX)
     width = _first(fields, shape, "width", pixels)
     height = _first(fields, shape, "height", pixels)
-    size = take(fields, "size", read_size, code=_CODE)
+    size = fields.take("size", read_size)
     return size if size is not None else (width, height)
 
 
@@ -110,6 +115,9 @@ def _free(param: str, value: Any) -> Any:
     return value
 
 
-def _lead_s(fields: Mapping[str, Any]) -> float | None:
-    lead_s = take(fields, "streaming_buffer_seconds", number_in(0, LEAD_S_MAX), code=_CODE)
-    return lead_s if "streaming_buffer_seconds" in fields else _LEAD_DEFAULT_S
+def _lead_s(fields: _Fields) -> float | None:
+    name = "streaming_buffer_seconds"
+    if name not in fields:
+        return _LEAD_DEFAULT_S
+    # Null is a value here: there is no bound.
+    return None if fields.top.get(name, ...) is None else fields.take(name, number_in(0, LEAD_S_MAX))
