@@ -58,6 +58,7 @@ class VideoConnection:
     changed: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot, init=False)
     _outbox: Outbox = field(factory=Outbox, init=False)
     _reading_s: float | None = field(default=None, init=False)
+    _messages: int = field(default=0, init=False)
 
     @buffer.default
     def _make_buffer(self) -> ChunkBuffer:
@@ -144,7 +145,9 @@ class VideoConnection:
                 self._reading_s = None
                 await self.buffer.wait_for_room()
                 self._reading_s = trio.current_time()
-                chunk = record.take(await self.link.receive())
+                message = await self.link.receive()
+                self._messages += 1
+                chunk = record.take(message)
                 if chunk is not None:
                     self.buffer.put(chunk)
                 self.changed.unpark_all()
@@ -166,15 +169,13 @@ class VideoConnection:
         """Tell the server from time to time that the client is there, until nothing comes back."""
         while not self.record.over:
             await trio.sleep(self.ping_interval_s)
+            heard = self._messages
             self.record.asked.append(Ask(None, "", None))
             await self.tell(SessionPing())
-            pinged_s = trio.current_time()
             await trio.sleep(self.ping_interval_s)
-            reading_s = self._reading_s
-            if (
-                reading_s is not None
-                and trio.current_time() - max(reading_s, pinged_s) >= self.ping_interval_s
-            ):
+            reading_s = self._reading_s  # None while the buffer is full, which is no silence of the server's
+            listened = reading_s is not None and trio.current_time() - reading_s >= self.ping_interval_s
+            if listened and self._messages == heard:
                 silent = f"the server said nothing for {self.ping_interval_s:g} s after a ping"
                 self.record.lost(VideoConnectionError(silent))
                 self._finish()
