@@ -1,0 +1,184 @@
+"""Layers of a picture and how they are laid over each other. Numbers are float32 in 0..255, rows from the top.
+
+A sheet of a layer is wider than the picture by a margin on both sides, in which the camera sways: near layers move more
+than far ones. Colours are premultiplied, and what a layer keeps of the picture below is stored for each colour, so
+that laying it down is one multiplication and one addition over unbroken rows.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from attrs import define, field, frozen
+
+from duplex_trio.models.scene.noise import Field
+from duplex_trio.models.scene.palette import Colour
+
+Picture = npt.NDArray[np.floating[Any]]
+"""Shape (height, width, 3), of single precision."""
+
+SWAY_S = 21.0
+"""Seconds of one sway of the camera."""
+
+
+@frozen
+class Canvas:
+    """The size of a picture and of its sheets, in pixels.
+
+    Attributes:
+        width: of the picture.
+        height: of the picture.
+        margin: of a sheet, on each side.
+    """
+
+    width: int
+    height: int
+    margin: int
+
+    @classmethod
+    def of(cls, width: int, height: int) -> Canvas:
+        """The canvas of a picture."""
+        return cls(width, height, max(2, round(0.045 * width)))
+
+    @property
+    def wide(self) -> int:
+        """The width of a sheet."""
+        return self.width + 2 * self.margin
+
+    @property
+    def horizon(self) -> int:
+        """The row at which land begins."""
+        return round(0.58 * self.height)
+
+    def left(self, depth: float, seconds: float) -> int:
+        """Where in a sheet the picture begins; `depth` is 0 for the sky and 1 for what is nearest."""
+        sway = math.sin(2 * math.pi * seconds / SWAY_S)
+        return self.margin + round(self.margin * depth * sway)
+
+
+class Part(ABC):
+    """Something that is drawn into every frame."""
+
+    @abstractmethod
+    def draw(self, out: Picture, frame: int, seconds: float) -> None:
+        """Change the picture in place; the same arguments always change it likewise."""
+
+
+@frozen(eq=False)
+class Layer(Part):
+    """A sheet that covers.
+
+    Attributes:
+        canvas: the size.
+        top: its first row in the picture.
+        paint: premultiplied colours, shape (rows, wide, 3).
+        keeps: share that is kept of what is below, the same shape; None for an opaque sheet.
+        depth: 0..1, how much it moves.
+    """
+
+    canvas: Canvas
+    top: int
+    paint: Picture
+    keeps: Picture | None
+    depth: float
+
+    def draw(self, out: Picture, frame: int, seconds: float) -> None:
+        """Lay it over the picture."""
+        left = self.canvas.left(self.depth, seconds)
+        seen = slice(left, left + self.canvas.width)
+        rows = out[self.top : self.top + len(self.paint)]
+        if self.keeps is None:
+            rows[...] = self.paint[:, seen]
+            return
+        rows *= self.keeps[:, seen]
+        rows += self.paint[:, seen]
+
+
+@frozen(eq=False)
+class Glow(Part):
+    """Light that is added, and that flickers.
+
+    Attributes:
+        canvas: the size.
+        top: its first row.
+        light: shape (rows, wide, 3).
+        depth: as of a layer.
+        flicker: share by which it grows and shrinks.
+        hertz: how often.
+    """
+
+    canvas: Canvas
+    top: int
+    light: Picture
+    depth: float
+    flicker: float = 0.0
+    hertz: float = 1.0
+
+    def draw(self, out: Picture, frame: int, seconds: float) -> None:
+        """Add it to the picture."""
+        left = self.canvas.left(self.depth, seconds)
+        rows = out[self.top : self.top + len(self.light)]
+        seen = self.light[:, left : left + self.canvas.width]
+        if self.flicker:
+            turn = 2 * math.pi * self.hertz * seconds
+            waver = 0.6 * math.sin(turn) + 0.4 * math.sin(2.7 * turn + 1.0)
+            seen = seen * np.float32(1.0 + self.flicker * waver)
+        rows += seen
+
+
+@define(eq=False)
+class Shape:
+    """Where something is and how it is lit, before it has a colour.
+
+    Attributes:
+        top: its first row.
+        cover: 0..1, shape (rows, wide).
+        shade: about 0.5..1.3, the same shape.
+        light: what shines by itself, in 0..255, shape (rows, wide, 3); None if nothing does.
+    """
+
+    top: int
+    cover: Field
+    shade: Field
+    light: Picture | None = None
+    _flat: tuple[Field, Field] | None = field(default=None, init=False)
+
+    def flat(self) -> tuple[Field, Field]:
+        """Cover, and cover times shade, of each colour of each pixel: shape (rows, 3 * wide). Kept once it is made."""
+        if self._flat is None:
+            self._flat = (np.repeat(self.cover, 3, axis=1), np.repeat(self.cover * self.shade, 3, axis=1))
+        return self._flat
+
+
+def coloured(
+    canvas: Canvas, shape: Shape, colour: Colour, *, haze: Colour, fade: float, amount: float, depth: float
+) -> Layer:
+    """A layer from a shape.
+
+    Args:
+        canvas: the size.
+        shape: what.
+        colour: lit already.
+        haze: what distance makes of it ...
+        fade: ... and how much of that.
+        amount: how much of it is shown.
+        depth: of the layer.
+    """
+    cover, shaded = shape.flat()
+    paint = shaded * np.tile((colour * (amount * (1.0 - fade))).astype(np.float32), canvas.wide)
+    if fade > 0.0:
+        paint += cover * np.tile((haze * (amount * fade)).astype(np.float32), canvas.wide)
+    keeps = np.multiply(cover, np.float32(-amount))
+    keeps += np.float32(1.0)
+    size = (*shape.cover.shape, 3)
+    return Layer(canvas, shape.top, paint.reshape(size), keeps.reshape(size), depth)
+
+
+def as_pixels(out: Picture, pixels: npt.NDArray[np.uint8]) -> None:
+    """Write a picture as bytes; what is too bright is white."""
+    np.clip(out, 0.0, 255.0, out=out)
+    np.copyto(pixels, out, casting="unsafe")
