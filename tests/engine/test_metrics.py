@@ -10,11 +10,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from duplex_trio.engine import SessionLimits
 from duplex_trio.engine.metrics import _HISTOGRAMS, _TOTALS
+from duplex_trio.engine.video.engine import VideoEngine
 from duplex_trio.entrypoints.async_omni import AsyncOmni
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni
 from duplex_trio.models.scripted.native import NativePipeline
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.models.scripted.turns import TurnsPipeline
+from duplex_trio.models.scripted.video import ScriptedVideoPipeline
 from duplex_trio.protocol.duplex import (
     BargeIn,
     CloseSession,
@@ -142,6 +144,10 @@ def test_the_document_lists_what_is_served() -> None:
         *DuplexOmni(NativePipeline()).duplex_engine.metrics.registry.collect(),
         *AsyncOmni(TurnsPipeline()).turn_engine.registry.collect(),
     ]
+    video = [*VideoEngine(ScriptedVideoPipeline()).registry.collect()]
+    # One port may serve it beside either of the others, and a name is then there once.
+    assert not {family.name for family in video} & {family.name for family in families}
+    families += video
     served = {
         family.name: (
             family.type,
