@@ -111,10 +111,10 @@ class WatchedVideo:
         await self._read_until(lambda: bool(self._chunks))
         if self._chunks:
             return self._chunks.popleft()
+        if self._error is not None:  # also where a summary was sent after it
+            raise VideoFailed(self._error.code, self._error.message, param=self._error.param)
         if self.done is not None:
             raise StopAsyncIteration
-        if self._error is not None:
-            raise VideoFailed(self._error.code, self._error.message, param=self._error.param)
         raise VideoFailed("server_shutdown", "the video was ended before it came to its end")
 
     async def interact(

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from duplex_trio.testing.video_frames import decode_frames
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "python.md").read_text()
 PROGRAMS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
@@ -35,7 +37,7 @@ def _scripted(program: str) -> str:
 
 def test_the_page_has_these_programs() -> None:
     """A program that is added is to be run by a test too."""
-    assert len(PROGRAMS) == 3
+    assert len(PROGRAMS) == 4
 
 
 def test_a_batch_is_answered() -> None:
@@ -58,7 +60,19 @@ def test_two_streams_are_read_at_once() -> None:
     assert " ".join(line.partition(": ")[2] for line in printed if " s: " in line).count("You said") == 2
 
 
+def test_a_video_is_steered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert PROGRAMS[3].count('"scene"') == 1
+    (tmp_path / "slow.yaml").write_text(  # as a model that has something to do
+        "base_config: scripted_video\nstages: [{stage_id: 0, engine_args: {frame_delay_s: 0.01}}]\n"
+    )
+    printed = _run(PROGRAMS[3].replace('"scene"', '"slow.yaml"'))
+    assert printed == ["48 frames, lanterns completed"]
+    assert len(decode_frames((tmp_path / "clip.mp4").read_bytes())) == 48
+
+
 @pytest.mark.models
-@pytest.mark.parametrize("program", range(3))
-def test_the_real_models_do_it_too(program: int) -> None:
+@pytest.mark.parametrize("program", range(4))
+def test_the_real_models_do_it_too(program: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     assert any(line.strip() for line in _run(PROGRAMS[program]))
