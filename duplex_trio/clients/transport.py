@@ -18,6 +18,7 @@ FRAME_BYTES_MAX = 64 * 1024 * 1024
 """Largest message that a client accepts; a server sends whole clauses and session objects, never more."""
 RECEIVE_BYTES = 64 * 1024
 """Bytes asked of the socket at a time: one read for a burst of audio deltas."""
+_HUNG_UP = "the server ended the connection during the WebSocket handshake"
 
 Connect = Callable[[str, int, bool], Awaitable[trio.abc.Stream]]
 """Opens a byte stream to (host, port), with TLS if the third argument says so. May raise `OSError`."""
@@ -73,12 +74,17 @@ class OpeningStream(trio.abc.Stream):
                 raise
             data = b""
         if not data and not self.done:
-            raise DuplexConnectionError("the server ended the connection during the WebSocket handshake")
+            raise DuplexConnectionError(_HUNG_UP)
         return data
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """Send to the inner stream."""
-        await self._inner.send_all(data)
+        try:
+            await self._inner.send_all(data)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            if self.done:
+                raise
+            raise DuplexConnectionError(_HUNG_UP) from None
 
     async def wait_send_all_might_not_block(self) -> None:
         """Wait for room in the inner stream."""

@@ -109,8 +109,11 @@ def scripted(nursery: trio.Nursery, script: Script, *, lockstep: bool = False) -
     """
 
     async def serve(stream: trio.abc.Stream) -> None:
-        request = await trio_websocket.wrap_server_stream(nursery, stream)
-        socket = await request.accept()
+        try:
+            request = await trio_websocket.wrap_server_stream(nursery, stream)
+            socket = await request.accept()
+        except (trio_websocket.ConnectionClosed, trio_websocket.HandshakeError):
+            return  # the client left before it was there
         peer = WirePeer(request, socket, stream)
         try:
             await script(peer)
