@@ -42,12 +42,22 @@ export function explainClose(code) {
   };
 }
 
+/** What a server tells of itself: its model of video, and whether it keeps that from those without a key. */
+export async function askServer(key) {
+  try {
+    const answer = await fetch(new URL("health", document.baseURI), withKey(key));
+    const { video } = await answer.json();
+    return { model: video?.model ?? "", wantsKey: answer.ok && !video };
+  } catch {
+    return { model: "", wantsKey: false }; // pressing Start will say why
+  }
+}
+
 /** Why a connection never opened: browsers do not tell, so a plain request asks. @returns {Promise<Explained>} */
 export async function explainUnopened(key) {
   let status = 0;
   try {
-    const headers = key ? { authorization: `Bearer ${key}` } : {};
-    status = (await fetch(new URL("v1/models", document.baseURI), { headers, cache: "no-store" })).status;
+    status = (await fetch(new URL("v1/models", document.baseURI), withKey(key))).status;
   } catch {
     return { title: "The server can't be reached", advice: "Check that it runs, then press Start again." };
   }
@@ -61,6 +71,10 @@ export async function explainUnopened(key) {
   }
   const advice = "The server answers, but not over WebSockets. A proxy in between may not let them through.";
   return { title: "The connection could not be opened", advice };
+}
+
+function withKey(key) {
+  return { headers: key ? { authorization: `Bearer ${key}` } : {}, cache: "no-store" };
 }
 
 /** A message as a sentence. */

@@ -24,9 +24,7 @@ export function readSettings() {
     return null;
   }
   const key = $("key").value.trim();
-  // Of this tab, and gone with it: a key in `localStorage` would outlive the visit.
-  if (key) sessionStorage.setItem(KEY_STORED, key);
-  else sessionStorage.removeItem(KEY_STORED);
+  remember(key);
   const lead = $("lead").value;
   const start = {
     type: "session.start",
@@ -40,6 +38,24 @@ export function readSettings() {
   return { start, key };
 }
 
+/** Of this tab, and gone with it: a key in `localStorage` would outlive the visit. */
+function remember(key) {
+  try {
+    if (key) sessionStorage.setItem(KEY_STORED, key);
+    else sessionStorage.removeItem(KEY_STORED);
+  } catch {
+    // A browser may allow no storage at all; then the field alone holds it.
+  }
+}
+
+function remembered() {
+  try {
+    return sessionStorage.getItem(KEY_STORED) ?? "";
+  } catch {
+    return "";
+  }
+}
+
 /** Say in a few words what is in force. @param {HTMLElement} place @param {object | null} begun `video.start` */
 export function settle(place, begun) {
   const config = begun?.config;
@@ -50,4 +66,4 @@ const playable = FORMATS.filter((format) => canPlay(format.mimeType));
 for (const format of playable.length ? playable : FORMATS) {
   $("format").append(new Option(format.label, format.value));
 }
-$("key").value = sessionStorage.getItem(KEY_STORED) ?? "";
+$("key").value = remembered();

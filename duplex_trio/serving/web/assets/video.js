@@ -2,7 +2,7 @@
 
 import { VideoConnection, newId } from "./connection.js";
 import { describe, chunksSaid } from "./describe.js";
-import { explainClose, explainError, explainRefusal, explainUnopened } from "./explain.js";
+import { askServer, explainClose, explainError, explainRefusal, explainUnopened } from "./explain.js";
 import { Pace, bytes, clock, ms, seconds } from "./figures.js";
 import { saveAs, copy } from "./files.js";
 import { InteractionBook } from "./interactions.js";
@@ -21,6 +21,7 @@ const $ = (id) => document.getElementById(id);
 const video = $("video");
 const ambient = $("ambient").getContext("2d");
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
+const touched = matchMedia("(pointer: coarse)");
 const log = new EventLog({ list: $("log-list"), empty: $("log-empty"), counter: $("log-count") });
 
 /** The video that is shown, and all that belongs to it. */
@@ -58,6 +59,8 @@ class Show {
 
 let show = null;
 let replayUrl = null;
+/** Whether somebody has moved the slider: until then it follows the model's own choice. */
+let transitionChosen = false;
 
 // ---------------------------------------------------------------- what people do
 
@@ -173,12 +176,12 @@ function begin(message) {
     failed: (why) => fail({ title: "The video can't be shown", advice: `${why}. Try another format.` }),
   });
   $("model").textContent = config.model ?? "";
-  $("transition").value = Math.min(20, message.default_transition_chunks);
+  if (!transitionChosen) $("transition").value = message.default_transition_chunks;
   sayTransition();
   offerSuggestions($("chips"), config.model, suggested);
   enter("running");
   $("prompt").value = "";
-  $("prompt").focus({ preventScroll: true });
+  if (!touched.matches) $("prompt").focus({ preventScroll: true }); // a phone's keyboard would cover the video
   listPrompts();
 }
 
@@ -247,6 +250,7 @@ function enter(state, said) {
   $("fields").disabled = live;
   $("blank").hidden = state !== "idle" && !(state === "failed" && !show?.frames);
   $("spinner").hidden = state !== "connecting";
+  if (state === "connecting") $("caption").hidden = true;
   $("live").hidden = state !== "running";
   $("play").disabled = $("full").disabled = !show?.player;
   $("save").disabled = !show?.clip?.size;
@@ -352,11 +356,22 @@ function sayTransition() {
   $("transition").setAttribute("aria-valuetext", said);
 }
 
+/** Before anything is asked for: what is served here, and whether a key is wanted. */
+async function greet() {
+  const { model, wantsKey } = await askServer($("key").value);
+  if (show) return;
+  $("model").textContent = model;
+  offerSuggestions($("chips"), model, suggested);
+  if (wantsKey) $("key").placeholder = "this server wants one";
+}
+
 // ---------------------------------------------------------------- the controls
 
 $("composer").addEventListener("submit", (event) => {
   event.preventDefault();
-  if (document.body.dataset.state !== "running") return start();
+  const state = document.body.dataset.state;
+  if (state === "connecting" || state === "stopping") return;
+  if (state !== "running") return start();
   send($("prompt").value);
   $("prompt").value = "";
 });
@@ -381,7 +396,10 @@ $("full").addEventListener("click", () => {
   else video.webkitEnterFullscreen?.(); // iPhones
 });
 $("notice-close").addEventListener("click", hush);
-$("transition").addEventListener("input", sayTransition);
+$("transition").addEventListener("input", () => {
+  transitionChosen = true;
+  sayTransition();
+});
 for (const id of ["log-kind", "log-words"]) {
   $(id).addEventListener("input", () => log.filter($("log-kind").value, $("log-words").value));
 }
@@ -396,3 +414,4 @@ $("prompt").value ||= FIRST_PROMPT;
 offerSuggestions($("chips"), "", suggested);
 sayTransition();
 enter("idle");
+greet();
