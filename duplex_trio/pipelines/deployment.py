@@ -129,7 +129,7 @@ def _idle_keys(
             yield Finding(key="video", message=message, level="note", own=True)
         return
     for key, _ in _set_keys(deploy.video_session):
-        message = f"has no effect in {mode} mode: the deployment that `video` names says it"
+        message = f"has no effect in {mode} mode: the one that `video` names says it"
         yield Finding(key=f"video_session.{key}", message=message, level="note", own=True)
 
 

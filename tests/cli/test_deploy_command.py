@@ -69,8 +69,76 @@ def test_a_deployment_without_weights_can_be_served(capsys: pytest.CaptureFixtur
 def test_the_default_can_be_served(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "check", "cascade_cpu", "--platform", "cpu") == (
         0,
-        "cascade_cpu can be served: pipeline cascade (asr, llm, tts) in duplex mode on cpu.\n",
+        (
+            "cascade_cpu can be served: pipeline cascade (asr, llm, tts) in duplex mode on cpu, and beside it pipeline "
+            "scene (text_encoder) in video mode on cpu.\n"
+        ),
     )
+
+
+@pytest.mark.models
+@pytest.mark.parametrize("name", ["scene", "glyph_flow", "cascade_turn"])
+def test_what_ships_for_a_cpu_can_be_served(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    status, text = run(capsys, "check", name, "--platform", "cpu")
+    assert (status, "beside it" in text) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("video", "told"),
+    [
+        ("scripted_video", "and beside it pipeline scripted_video (text_encoder) in video mode"),
+        ("./v.yaml", "and beside it pipeline scripted_video (text_encoder) in video mode"),
+        (
+            "scripted",
+            "deploy.yaml:2:1: video must name a deployment of video, and scripted is in duplex mode",
+        ),
+        ("./deploy.yaml", "deploy.yaml is in duplex mode"),
+        ("scripted_vide", "deploy.yaml:2:1: video scripted_vide cannot be served: "),
+        ("./faulty.yaml", "faulty.yaml:2:17: video_session.max_sessions must be greater than 0, not 0"),
+    ],
+)
+def test_the_video_beside_is_checked_with_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], video: str, told: str
+) -> None:
+    write(tmp_path, "base_config: scripted_video\n", "v.yaml")
+    write(tmp_path, "base_config: scripted_video\nvideo_session: {max_sessions: 0}\n", "faulty.yaml")
+    path = write(tmp_path, f"pipeline: scripted\nvideo: {video}\n")
+    status, text = run(capsys, "check", path)
+    assert told in text
+    assert status == (0 if "beside it" in told else 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "base_config: scripted_video\nduplex_session: {idle_ttl_s: 5, stage_commands_max: 9}\n",
+            ["2:18: duplex_session.idle_ttl_s has no effect: there are no sessions in video mode"],
+        ),
+        (
+            "base_config: scripted_video\nvideo: scripted_video\n",
+            ["2:1: video has no effect: this deployment serves video itself"],
+        ),
+        (
+            "base_config: scripted\nvideo_session: {max_sessions: 3}\n",
+            [
+                "2:17: video_session.max_sessions has no effect in duplex mode: the one that `video` names says it"
+            ],
+        ),
+        ("base_config: scripted_video\nvideo_session: {max_sessions: 3}\n", []),
+        (
+            "base_config: scripted_video\nsession_mode: duplex\n",
+            ["2:1: session_mode is duplex, and pipeline scripted_video can only be served as video"],
+        ),
+    ],
+)
+def test_keys_of_the_other_kind_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, told: list[str]
+) -> None:
+    path = write(tmp_path, text)
+    status, printed = run(capsys, "check", path)
+    notes = [line for line in printed.splitlines() if line.startswith("note:")]
+    assert (status, [note.split(f"{path}:")[1] for note in notes]) == (0, told)
 
 
 def test_a_gpu_deployment_lacks_here_its_gpu_and_its_weights_and_nothing_else() -> None:

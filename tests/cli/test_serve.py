@@ -114,7 +114,7 @@ def test_models_and_sessions_win_over_the_deployment() -> None:
     [
         (
             "pipeline: nonsense\nsession_mode: duplex\n",
-            "there is no pipeline 'nonsense'; there are cascade, scripted",
+            "there is no pipeline 'nonsense'.*; there are cascade, ",
         ),
         ("pipeline: scripted\nsession_mode: duplex\nnonsense: 1\n", "unknown key 'nonsense' at top level"),
     ],

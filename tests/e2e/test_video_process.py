@@ -139,3 +139,6 @@ async def test_a_signal_gives_a_video_its_time_and_ends_it(served: ServedPort) -
         assert last.get("code", "server_shutdown") == "server_shutdown"
         assert watcher.chunks > before  # it was given its time
         assert await watcher.until_closed() == 1001
+    with trio.fail_after(GUARD_S):
+        while served.alive:  # noqa: ASYNC110  one signal is enough for it
+            await trio.sleep(0.05)

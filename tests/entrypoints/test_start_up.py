@@ -13,7 +13,7 @@ import trio
 from duplex_trio.deploy import DeployError
 from duplex_trio.entrypoints.async_omni import AsyncOmni
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni
-from duplex_trio.entrypoints.omni_base import WarmUpError
+from duplex_trio.entrypoints.omni_base import AsyncOmniBase, WarmUpError
 from duplex_trio.entrypoints.start_up import (
     NoDeploymentError,
     SeveralServersError,
@@ -21,6 +21,7 @@ from duplex_trio.entrypoints.start_up import (
     build_omni,
     plan_start,
 )
+from duplex_trio.entrypoints.video_omni import VideoOmni
 from duplex_trio.models.errors import UnknownModelError
 from duplex_trio.pipelines.declared import DeclaredPathError
 from duplex_trio.pipelines.registry import GROUP, BrokenPipelineError, UnknownPipelineError
@@ -33,9 +34,12 @@ STEPS = ["deployment", "session_mode", "servers", "model", "stages", "warm_up"]
 
 MODULE = '''
 import attrs
+from duplex_trio.entrypoints.video_omni import VideoOmni
 from duplex_trio.models.errors import UnknownModelError
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script
+from duplex_trio.models.scripted.video import ScriptedVideoPipeline, plugin_of
+from duplex_trio.models.scripted.video_script import VideoScript
 from duplex_trio.models.scripted.workers import ScriptedLlm
 from duplex_trio.models.cascade.plugin import make_plugin
 from duplex_trio.stages.worker import UnitRefused
@@ -74,6 +78,32 @@ def make_nameless(pipeline):
 
 class Nameless(ScriptedPipeline):
     config = named("nameless", duplex_plugin="start_up_models:make_nameless")
+
+class NoVideo(Lost):
+    config = named("novideo")
+
+class VideoGone(ScriptedVideoPipeline):
+    config = attrs.evolve(ScriptedVideoPipeline.config, name="videogone", video_plugin="start_up_models:gone")
+
+class VideoText(ScriptedVideoPipeline):
+    config = attrs.evolve(ScriptedVideoPipeline.config, name="videotext", video_plugin="start_up_models:make_text")
+
+def make_broken_video(pipeline):
+    plugin = plugin_of(pipeline)
+    def load():
+        raise OSError("the weights are cut off")
+    plugin.load = load
+    return plugin
+
+class VideoBroken(ScriptedVideoPipeline):
+    config = attrs.evolve(
+        ScriptedVideoPipeline.config, name="videobroken", video_plugin="start_up_models:make_broken_video"
+    )
+
+class VideoMute(ScriptedVideoPipeline):
+    config = attrs.evolve(ScriptedVideoPipeline.config, name="videomute")
+    def __init__(self, deploy=None):
+        super().__init__(deploy, script=VideoScript(fail_at_chunk=0))
 
 class BrokenLlm(ScriptedLlm):
     def load(self):
@@ -120,6 +150,11 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "Broken",
         "Picky",
         "Mute",
+        "NoVideo",
+        "VideoGone",
+        "VideoText",
+        "VideoBroken",
+        "VideoMute",
     )
     points = {name.lower(): f"start_up_models:{name}" for name in (*classes, "NotOne")}
     files = {"start_up_models.py": MODULE}
@@ -193,6 +228,21 @@ FAULTS: dict[str, tuple[str | None, dict[str, Any], str, type[BaseException], st
         PICKY, {}, "stages", StageLoadError, "'llm'.*refuses the parameters.*temperature must be at most 1, is 1.5",
     ),
     "a model that fails": ("pipeline: mute\n", {}, "warm_up", WarmUpError, "scripted failure"),
+    "a model of video that declares none": (
+        "pipeline: novideo\nsession_mode: video\n", {}, "model", DeployError, "declares no video_plugin",
+    ),
+    "a plugin of video that is not there": (
+        "pipeline: videogone\n", {}, "model", DeclaredPathError, "start_up_models has no gone",
+    ),
+    "a plugin of video of another kind": (
+        "pipeline: videotext\n", {}, "model", DeclaredPathError, "makes a thing of type str, no VideoModelPlugin",
+    ),
+    "weights of video that do not load": (
+        "pipeline: videobroken\n", {}, "warm_up", WarmUpError, "could not be loaded: OSError: the weights are cut off",
+    ),
+    "a model of video that renders nothing": (
+        "pipeline: videomute\n", {}, "warm_up", WarmUpError, "no chunk could be rendered: RuntimeError: scripted",
+    ),
     "a model that fails, in turns": (
         "pipeline: mute\nsession_mode: turn\n", {}, "warm_up", WarmUpError, "scripted failure",
     ),
@@ -217,9 +267,13 @@ async def test_a_fault_ends_the_start_at_its_step(tmp_path: Path, name: str) -> 
         ("base_config: scripted\n", DuplexOmni),
         ("base_config: scripted\nsession_mode: turn\n", AsyncOmni),
         ("pipeline: scripted\n", DuplexOmni),
+        ("base_config: scripted_video\n", VideoOmni),
+        ("pipeline: scripted_video\n", VideoOmni),
     ],
 )
-async def test_a_sound_deployment_takes_every_step(tmp_path: Path, text: str, kind: type[AsyncOmni]) -> None:
+async def test_a_sound_deployment_takes_every_step(
+    tmp_path: Path, text: str, kind: type[AsyncOmniBase]
+) -> None:
     path = tmp_path / "deploy.yaml"
     path.write_text(text)
     with structlog.testing.capture_logs() as lines:
@@ -248,7 +302,11 @@ def test_requests_may_be_served_by_several_servers(tmp_path: Path) -> None:
 async def test_the_deployment_bounds_requests(tmp_path: Path) -> None:
     path = tmp_path / "deploy.yaml"
     path.write_text("base_config: scripted\nsession_mode: turn\nduplex_session: {max_chats: 3}\n")
-    assert build_omni(plan_start(path)).statistics().max_requests == 3
+    omni = build_omni(plan_start(path))
+    assert isinstance(omni, AsyncOmni)
+    assert omni.statistics().max_requests == 3
     path.write_text("base_config: scripted\nsession_mode: turn\n")
-    assert build_omni(plan_start(path)).statistics().max_requests == 64
+    omni = build_omni(plan_start(path))
+    assert isinstance(omni, AsyncOmni)
+    assert omni.statistics().max_requests == 64
     await trio.lowlevel.checkpoint()

@@ -57,7 +57,28 @@ def check_deployment(name_or_path: str, *, platform: str | None = None) -> Repor
     mode = session_mode(pipeline.config, document.config)
     stages = ", ".join(spec.name for spec in pipeline.config.stages)
     report.told = f"pipeline {pipeline.config.name} ({stages}) in {mode} mode on {document.platform}"
+    if document.config.video is not None and mode != "video":
+        _check_beside(document, document.config.video, platform, report)
     return report
+
+
+def _check_beside(document: Document, video: str, platform: str | None, report: Report) -> None:
+    """Check the deployment of video that is served beside another one."""
+    place = document.locate(Finding(key="video", message="")).place
+    try:
+        beside = read_deploy(video, platform=platform).config
+        mode = session_mode(pipeline_class(beside.pipeline).config, beside)
+    except (DeployError, PipelineUnavailableError) as error:
+        report.faults.append(DeployFault("video", f"video {video} cannot be served: {error}", place))
+        return
+    if mode != "video":  # it is not looked into: it might name this one
+        fault = f"video must name a deployment of video, and {video} is in {mode} mode"
+        report.faults.append(DeployFault("video", fault, place))
+        return
+    found = check_deployment(video, platform=platform)
+    report.faults += found.faults
+    report.notes += found.notes
+    report.told += f", and beside it {found.told or video}"
 
 
 def _faults_elsewhere(name_or_path: str, platform: str) -> list[DeployFault]:

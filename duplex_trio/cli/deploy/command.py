@@ -73,7 +73,9 @@ def run_list(args: argparse.Namespace) -> int:
             row["about"] = _first_comment(named.read_text())
             config = read_deploy(named.name).config
             row["pipeline"] = config.pipeline
-            row["session_mode"] = session_mode(pipeline_class(config.pipeline).config, config)
+            mode = session_mode(pipeline_class(config.pipeline).config, config)
+            row["session_mode"] = mode
+            row["video"] = None if mode == "video" else config.video
         except DeployError as error:
             row["fault"] = "; ".join(fault.message for fault in error.faults)
         except PipelineUnavailableError as error:
@@ -84,7 +86,8 @@ def run_list(args: argparse.Namespace) -> int:
         return 0
     console = Console()
     for row in rows:
-        told = row.get("fault") or f"{row['pipeline']}, {row['session_mode']}"
+        beside = f", with video by {row['video']}" if row.get("video") else ""
+        told = row.get("fault") or f"{row['pipeline']}, {row['session_mode']}{beside}"
         origin = "" if row["origin"] == "duplex_trio" else f"  [dim]{escape(str(row['origin']))}[/]"
         console.print(
             f"[bold]{escape(str(row['name'])):<20}[/] {escape(str(told))}{origin}",

@@ -71,7 +71,7 @@ async def _start_server(nursery: trio.Nursery, options: TalkOptions, view: View)
     if plan.session_mode != "duplex":
         raise CommandError(
             f"--deploy {options.deploy}: a conversation needs sessions, and this deployment has none "
-            "(session_mode: turn)"
+            f"(session_mode: {plan.session_mode})"
         )
     omni = await trio.to_thread.run_sync(make_omni, plan)
     view.waiting("Loading the models")
