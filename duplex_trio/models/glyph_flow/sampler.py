@@ -8,7 +8,7 @@ from itertools import pairwise
 import torch
 from attrs import frozen
 
-from duplex_trio.models.glyph_flow.network import GlyphNet
+from duplex_trio.models.glyph_flow.network import GlyphNet, placed
 
 
 @frozen(eq=False)
@@ -16,12 +16,12 @@ class Prompts:
     """What guides a sample, as the network reads it; computed once for as long as the prompt is the same.
 
     Attributes:
-        wanted: shape (1, condition).
-        against: the same of what is to be kept out; of no prompt at all unless a negative one was given.
+        read: shape (2, 192): of what is to be kept out, or of no prompt at all, and of what is wanted.
+        sketches: shape (2, 4, 32, 32), of the same two.
     """
 
-    wanted: torch.Tensor
-    against: torch.Tensor
+    read: torch.Tensor
+    sketches: torch.Tensor
 
 
 def fastest_dtype() -> torch.dtype:
@@ -44,11 +44,11 @@ class FlowSampler:
 
     def read(self, wanted: torch.Tensor, against: torch.Tensor | None = None) -> Prompts:
         """Read embeddings of shape (384,) and unit length."""
-        embeddings = torch.stack([wanted, wanted if against is None else against]).to(self.dtype)
-        known = torch.tensor([True, against is not None])
+        embeddings = torch.stack([wanted if against is None else against, wanted]).to(self.dtype)
+        known = torch.tensor([against is not None, True])
         with torch.inference_mode():
-            read = self._network.read_prompts(embeddings, known)
-        return Prompts(read[:1], read[1:])
+            sketches = self._network.draw_sketches(embeddings).float() * known[:, None, None, None]
+            return Prompts(self._network.read_prompts(embeddings, known), sketches)
 
     def sample(
         self,
@@ -75,17 +75,18 @@ class FlowSampler:
         """
         batch = len(noise)
         guided = guidance != 1.0
-        rows = torch.cat([prompts.against, prompts.wanted]) if guided else prompts.wanted
-        prompt = rows.repeat_interleave(batch, dim=0)
-        twice = 2 if guided else 1
-        places = place.to(self.dtype).repeat(twice, 1)
+        first, twice = (0, 2) if guided else (1, 1)
+        prompt = prompts.read[first:].repeat_interleave(batch, dim=0)
+        places = place.repeat(twice, 1)
+        sketch = placed(prompts.sketches[first:].repeat_interleave(batch, dim=0), places).to(self.dtype)
         x = noise.float()
         for moment, following in pairwise(moments_of(steps)):
             if cancelled():
                 return None
             batched = x.to(self.dtype).repeat(twice, 1, 1, 1).contiguous(memory_format=torch.channels_last)
             with torch.inference_mode():
-                velocity = self._network(batched, torch.full((twice * batch,), moment), places, prompt)
+                moments = torch.full((twice * batch,), moment)
+                velocity = self._network(batched, moments, places, prompt, sketch)
             velocity = velocity.float()
             if guided:
                 plain, steered = velocity.chunk(2)

@@ -187,7 +187,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--glyphs", type=int, help="use only so many")
     parser.add_argument("--encoder", default=MINILM.name, help="the sentence encoder (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--batch", type=int, default=48, help="pictures a step (default: %(default)s)")
+    parser.add_argument("--batch", type=int, default=32, help="pictures a step (default: %(default)s)")
     parser.add_argument("--restart", action="store_true", help="do not go on from what the folder holds")
     return parser
 

@@ -17,7 +17,7 @@ from attrs import frozen
 from torch.nn import functional
 
 from duplex_trio.models.glyph_flow.glyphs import GlyphSet
-from duplex_trio.models.glyph_flow.network import SIDE, GlyphNet
+from duplex_trio.models.glyph_flow.network import SIDE, GlyphNet, placed
 from duplex_trio.models.glyph_flow.phrased import Phrased
 
 
@@ -28,6 +28,7 @@ class TrainingSettings:
     Attributes:
         seed: of the first weights and of every draw.
         batch: pictures a step.
+        sketches: pictures a step for the sketch, which costs so little that it may have more.
         rate: the highest learning rate; it rises over the first steps and falls to zero along a cosine.
         warm_up: steps over which it rises.
         withheld: share of the pictures whose prompt is withheld.
@@ -36,11 +37,12 @@ class TrainingSettings:
     """
 
     seed: int = 7
-    batch: int = 48
+    batch: int = 32
+    sketches: int = 256
     rate: float = 2e-3
     warm_up: int = 200
     withheld: float = 0.1
-    blur: float = 0.3
+    blur: float = 0.25
     average: float = 0.999
 
 
@@ -71,14 +73,17 @@ class Trainer:
         self._blank = white
         self._pictures = torch.from_numpy(glyphs.pictures) - white
         self._embeddings = torch.from_numpy(phrased.vectors)
-        self._phrasings = [
-            torch.from_numpy(np.flatnonzero(phrased.owners == glyph)) for glyph in range(len(glyphs.captions))
-        ]
+        self._many = torch.from_numpy(np.bincount(phrased.owners))
+        self._first = self._many.cumsum(0) - self._many
+        self._small = functional.avg_pool2d(self._pictures, self._pictures.shape[-1] // SIDE)
         self.network = GlyphNet().to(memory_format=torch.channels_last)
         self.network.embedding_mean.copy_(self._embeddings.mean(0))
         self.network.embedding_scale.copy_(1.0 / self._embeddings.std(0).clamp_min(1e-3))
         self._kept = GlyphNet()
         self._kept.load_state_dict(self.network.state_dict())
+        self._sketching = list(self.network.sketch.parameters())
+        sketching = set(self._sketching)
+        self._flowing = [each for each in self.network.parameters() if each not in sketching]
         self._optimiser = torch.optim.AdamW(
             self.network.parameters(), lr=settings.rate, betas=(0.9, 0.99), weight_decay=0.01, fused=True
         )
@@ -103,26 +108,12 @@ class Trainer:
         rate *= 0.5 + 0.5 * math.cos(math.pi * min(1.0, progress))
         for group in self._optimiser.param_groups:
             group["lr"] = rate
-        chosen = torch.randint(len(self._pictures), (settings.batch,), generator=draw)
-        place = torch.rand(settings.batch, 3, generator=draw) * 2.0 - 1.0
-        place[:, :2] *= SHIFT
-        place[:, 2] = SIZES[0] + (place[:, 2] + 1.0) / 2.0 * (SIZES[1] - SIZES[0])
-        picture = placed(self._pictures[chosen], place) + self._blank
-        embedding = self._embeddings[self._phrased(chosen, draw)]
-        moved = torch.randn(embedding.shape, generator=draw) / math.sqrt(embedding.shape[1])
-        embedding = embedding + moved * settings.blur * torch.rand(settings.batch, 1, generator=draw)
-        embedding = functional.normalize(embedding, dim=1)
-        known = torch.rand(settings.batch, generator=draw) >= settings.withheld
-        moment = torch.sigmoid(torch.randn(settings.batch, generator=draw) + 0.3)
-        noise = torch.randn(picture.shape, generator=draw)
-        along = moment[:, None, None, None]
-        noisy = (picture * (1.0 - along) + noise * along).contiguous(memory_format=torch.channels_last)
-        with torch.autocast("cpu", torch.bfloat16):
-            velocity = self.network(noisy, moment, place, self.network.read_prompts(embedding, known))
-        loss = functional.mse_loss(velocity.float(), noise - picture)
         self._optimiser.zero_grad(set_to_none=True)
+        loss = self._flow_loss(draw)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
+        self._sketch_loss(draw).backward()
+        for part in (self._sketching, self._flowing):
+            torch.nn.utils.clip_grad_norm_(part, 1.0)
         self._optimiser.step()
         self._follow()
         self.step += 1
@@ -131,10 +122,42 @@ class Trainer:
         self.mean_loss = value if first else self.mean_loss + (value - self.mean_loss) / 100.0
         return value
 
+    def _flow_loss(self, draw: torch.Generator) -> torch.Tensor:
+        """The mean square error of the velocity, over a batch with its own places, moments and noise."""
+        count = self.settings.batch
+        chosen = torch.randint(len(self._pictures), (count,), generator=draw)
+        embedding = self._phrased(chosen, draw)
+        place = torch.rand(count, 3, generator=draw) * 2.0 - 1.0
+        place[:, :2] *= SHIFT
+        place[:, 2] = SIZES[0] + (place[:, 2] + 1.0) / 2.0 * (SIZES[1] - SIZES[0])
+        picture = placed(self._pictures[chosen], place) + self._blank
+        known = torch.rand(count, generator=draw) >= self.settings.withheld
+        with torch.no_grad():
+            sketch = placed(self.network.draw_sketches(embedding), place) * known[:, None, None, None]
+        moment = torch.sigmoid(torch.randn(count, generator=draw) + 0.3)
+        noise = torch.randn(picture.shape, generator=draw)
+        along = moment[:, None, None, None]
+        noisy = (picture * (1.0 - along) + noise * along).contiguous(memory_format=torch.channels_last)
+        with torch.autocast("cpu", torch.bfloat16):
+            prompt = self.network.read_prompts(embedding, known)
+            velocity = self.network(noisy, moment, place, prompt, sketch)
+        return functional.mse_loss(velocity.float(), noise - picture)
+
+    def _sketch_loss(self, draw: torch.Generator) -> torch.Tensor:
+        """The mean square error of sketches, over a batch of its own."""
+        chosen = torch.randint(len(self._pictures), (self.settings.sketches,), generator=draw)
+        with torch.autocast("cpu", torch.bfloat16):
+            sketches = self.network.draw_sketches(self._phrased(chosen, draw))
+        return functional.mse_loss(sketches.float(), self._small[chosen])
+
     def _phrased(self, chosen: torch.Tensor, draw: torch.Generator) -> torch.Tensor:
-        luck = torch.rand(len(chosen), generator=draw).tolist()
-        rows = [self._phrasings[glyph] for glyph in chosen.tolist()]
-        return torch.stack([row[int(share * len(row))] for row, share in zip(rows, luck, strict=True)])
+        """Embeddings that stand for pictures: of any of their phrasings, moved a little."""
+        luck = torch.rand(len(chosen), generator=draw)
+        rows = self._first[chosen] + (luck * self._many[chosen]).long()
+        embedding = self._embeddings[rows]
+        moved = torch.randn(embedding.shape, generator=draw) / math.sqrt(embedding.shape[1])
+        embedding = embedding + moved * self.settings.blur * torch.rand(len(chosen), 1, generator=draw)
+        return functional.normalize(embedding, dim=1)
 
     def _follow(self) -> None:
         slow = min(self.settings.average, (1 + self.step) / (10 + self.step))
@@ -169,21 +192,3 @@ class Trainer:
         self._kept.load_state_dict(state["kept"])
         self._optimiser.load_state_dict(state["optimiser"])
         self.step, self.seconds, self.mean_loss = state["step"], state["seconds"], state["mean_loss"]
-
-
-def placed(pictures: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
-    """Move and scale pictures and reduce them to the network's side; zero is what surrounds them.
-
-    Args:
-        pictures: (batch, 4, 64, 64).
-        place: (batch, 3), see `network.PLACE`.
-
-    Returns:
-        (batch, 4, 32, 32).
-    """
-    zoom = torch.exp(-place[:, 2])
-    matrix = torch.zeros(len(place), 2, 3)
-    matrix[:, 0, 0] = matrix[:, 1, 1] = zoom
-    matrix[:, :, 2] = -place[:, :2] * zoom[:, None]
-    grid = functional.affine_grid(matrix, [len(place), pictures.shape[1], SIDE, SIDE], align_corners=False)
-    return functional.grid_sample(pictures, grid, mode="bilinear", align_corners=False)
