@@ -223,7 +223,7 @@ class WorldSession(VideoModelSession):
         return prompt
 
     def _read_past_anew(self, prompt: KeysValues) -> None:
-        """A hard update is to be seen at once, but the cached past still says the old prompt: read it under the new one.
+        """A hard update is to be seen at once, but the cached past still says the old prompt: read it anew.
 
         In a transition of several chunks the past is left as it is: it leaves the context by itself, and the model
         moves on smoothly from what was seen.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -34,13 +35,13 @@ class FlowSampler:
     """Draws pictures from a network; has no state of its own, so that several videos may share it.
 
     Args:
-        network: trained; it is not changed.
+        network: trained; a copy of it is used.
         dtype: of the computation; what is the quicker by default.
     """
 
     def __init__(self, network: GlyphNet, dtype: torch.dtype | None = None) -> None:
         self.dtype = dtype or fastest_dtype()
-        self._network = network.to(dtype=self.dtype, memory_format=torch.channels_last).eval()
+        self._network = copy.deepcopy(network).to(dtype=self.dtype, memory_format=torch.channels_last).eval()
 
     def read(self, wanted: torch.Tensor, against: torch.Tensor | None = None) -> Prompts:
         """Read embeddings of shape (384,) and unit length."""

@@ -65,14 +65,19 @@ class Length:
 
 
 def train(trainer: Trainer, length: Length, resume: Path | None = None) -> Iterator[tuple[float, float]]:
-    """Train until the length is reached; yields the progress and the mean loss after each step.
+    """Train the sketches, then the flow until its length is reached; yields the progress and the loss at each step.
 
     Args:
         trainer: new, or restored.
         length: when it is over.
         resume: where to keep the state once a minute, and at the end.
     """
+    while trainer.sketched < trainer.settings.sketch_steps:
+        error = trainer.sketch_step()
+        yield trainer.sketched / trainer.settings.sketch_steps, error
     kept_at_s = trainer.seconds
+    if resume is not None:
+        trainer.save(resume)
     while (behind := length.progress(trainer.seconds, trainer.step)) < 1.0:
         began_s = time.monotonic()
         trainer.train_step(behind)
@@ -96,6 +101,7 @@ def card(trainer: Trainer, glyphs: GlyphSet, command: str) -> dict[str, Any]:
         "what": f"Recalls emoji glyphs at {SIDE}x{SIDE} pixels from prompts; no model of scenes.",
         "command": command,
         "seed": trainer.settings.seed,
+        "sketch_steps": trainer.sketched,
         "steps": trainer.step,
         "batch": trainer.settings.batch,
         "minutes": round(trainer.seconds / 60.0, 1),
@@ -139,7 +145,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 2
         training = bar.add_task("training", total=1.0, said="")
         for progress, loss in train(trainer, length, out / RESUME):
-            said = f"step {trainer.step}, loss {loss:.4f}"
+            said = f"{trainer.sketched} sketch steps, {trainer.step} steps, loss {loss:.4f}"
             bar.update(training, completed=progress, said=said)
     command = shlex.join(["python", "-m", "duplex_trio.models.glyph_flow.train", *arguments])
     save_network(trainer.kept, out / WEIGHTS, card(trainer, glyphs, command))

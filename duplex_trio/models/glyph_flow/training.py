@@ -3,6 +3,9 @@
 A picture x and noise e are joined by the straight line (1 - t) x + t e; the network learns its direction e - x (Liu et
 al., "Flow Straight and Fast", 2022; moments t by the logit-normal law of Esser et al., 2024). In a tenth of the cases
 the prompt is withheld, so that samples can be guided (Ho and Salimans, 2022).
+
+The sketches come first, in steps of their own, which are cheap: their components are computed, and only how they are
+mixed for which words is learnt.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from attrs import frozen
 from torch.nn import functional
 
 from duplex_trio.models.glyph_flow.glyphs import GlyphSet
-from duplex_trio.models.glyph_flow.network import SIDE, GlyphNet, placed
+from duplex_trio.models.glyph_flow.network import COMPONENTS, SIDE, GlyphNet, placed
 from duplex_trio.models.glyph_flow.phrased import Phrased
 
 
@@ -28,7 +31,8 @@ class TrainingSettings:
     Attributes:
         seed: of the first weights and of every draw.
         batch: pictures a step.
-        sketches: pictures a step for the sketch, which costs so little that it may have more.
+        sketch_steps: steps for the sketches, before all others ...
+        sketch_batch: ... and pictures in each.
         rate: the highest learning rate; it rises over the first steps and falls to zero along a cosine.
         warm_up: steps over which it rises.
         withheld: share of the pictures whose prompt is withheld.
@@ -38,7 +42,8 @@ class TrainingSettings:
 
     seed: int = 7
     batch: int = 32
-    sketches: int = 256
+    sketch_steps: int = 3000
+    sketch_batch: int = 256
     rate: float = 2e-3
     warm_up: int = 200
     withheld: float = 0.1
@@ -67,6 +72,7 @@ class Trainer:
         self.settings = settings
         self._data = [str(settings.seed), glyphs.sha256, *glyphs.captions]
         self.step = 0
+        self.sketched = 0
         self.seconds = 0.0
         self.mean_loss = math.nan
         white = torch.tensor([1.0, 1.0, 1.0, -1.0])[:, None, None]
@@ -75,17 +81,23 @@ class Trainer:
         self._embeddings = torch.from_numpy(phrased.vectors)
         self._many = torch.from_numpy(np.bincount(phrased.owners))
         self._first = self._many.cumsum(0) - self._many
-        self._small = functional.avg_pool2d(self._pictures, self._pictures.shape[-1] // SIDE)
         self.network = GlyphNet().to(memory_format=torch.channels_last)
         self.network.embedding_mean.copy_(self._embeddings.mean(0))
         self.network.embedding_scale.copy_(1.0 / self._embeddings.std(0).clamp_min(1e-3))
+        self._take_components()
         self._kept = GlyphNet()
         self._kept.load_state_dict(self.network.state_dict())
-        self._sketching = list(self.network.sketch.parameters())
-        sketching = set(self._sketching)
+        sketching = set(self.network.sketch.parameters())
         self._flowing = [each for each in self.network.parameters() if each not in sketching]
+        self._sketch_optimiser = torch.optim.AdamW(
+            self.network.sketch.parameters(),
+            lr=settings.rate,
+            betas=(0.9, 0.99),
+            weight_decay=0.01,
+            fused=True,
+        )
         self._optimiser = torch.optim.AdamW(
-            self.network.parameters(), lr=settings.rate, betas=(0.9, 0.99), weight_decay=0.01, fused=True
+            self._flowing, lr=settings.rate, betas=(0.9, 0.99), weight_decay=0.01, fused=True
         )
 
     @property
@@ -111,9 +123,7 @@ class Trainer:
         self._optimiser.zero_grad(set_to_none=True)
         loss = self._flow_loss(draw)
         loss.backward()
-        self._sketch_loss(draw).backward()
-        for part in (self._sketching, self._flowing):
-            torch.nn.utils.clip_grad_norm_(part, 1.0)
+        torch.nn.utils.clip_grad_norm_(self._flowing, 1.0)
         self._optimiser.step()
         self._follow()
         self.step += 1
@@ -121,6 +131,46 @@ class Trainer:
         first = math.isnan(self.mean_loss)
         self.mean_loss = value if first else self.mean_loss + (value - self.mean_loss) / 100.0
         return value
+
+    def sketch_step(self) -> float:
+        """Take one step for the sketches; their learning rate falls over `sketch_steps`.
+
+        Returns:
+            The mean square error of the sketches of its batch, before the step.
+        """
+        settings, step = self.settings, self.sketched
+        draw = torch.Generator().manual_seed(settings.seed * 2_000_003 + step)
+        rate = settings.rate * min(1.0, (step + 1) / settings.warm_up)
+        self._sketch_optimiser.param_groups[0]["lr"] = rate * (
+            0.5 + 0.5 * math.cos(math.pi * step / settings.sketch_steps)
+        )
+        chosen = torch.randint(len(self._pictures), (settings.sketch_batch,), generator=draw)
+        mixed = self.network.mixture(self._phrased(chosen, draw))
+        # The components are orthogonal, so the error of a picture is the sum of theirs.
+        errors = ((mixed - self._mixtures[chosen]) * self._lengths).square().sum(1) + self._beyond[chosen]
+        loss = errors.mean() / self.network.sketch_mean.numel()
+        self._sketch_optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.network.sketch.parameters(), 1.0)
+        self._sketch_optimiser.step()
+        self.sketched += 1
+        if self.sketched == settings.sketch_steps:
+            self._kept.load_state_dict(self.network.state_dict())
+        return float(loss.item())
+
+    def _take_components(self) -> None:
+        """Compute the principal components of the pictures, and what each picture is made of."""
+        flat = functional.avg_pool2d(self._pictures, self._pictures.shape[-1] // SIDE).flatten(1)
+        mean = flat.mean(0)
+        left, sizes, components = torch.linalg.svd(flat - mean, full_matrices=False)
+        count = min(COMPONENTS, len(sizes))
+        spread = len(flat) ** 0.5
+        self.network.sketch_mean.copy_(mean)
+        self.network.sketch_components[:count] = components[:count] * sizes[:count, None] / spread
+        self._mixtures = torch.zeros(len(flat), COMPONENTS)
+        self._mixtures[:, :count] = left[:, :count] * spread
+        self._lengths = self.network.sketch_components.norm(dim=1)
+        self._beyond = (left[:, count:] * sizes[count:]).square().sum(1)
 
     def _flow_loss(self, draw: torch.Generator) -> torch.Tensor:
         """The mean square error of the velocity, over a batch with its own places, moments and noise."""
@@ -143,13 +193,6 @@ class Trainer:
             velocity = self.network(noisy, moment, place, prompt, sketch)
         return functional.mse_loss(velocity.float(), noise - picture)
 
-    def _sketch_loss(self, draw: torch.Generator) -> torch.Tensor:
-        """The mean square error of sketches, over a batch of its own."""
-        chosen = torch.randint(len(self._pictures), (self.settings.sketches,), generator=draw)
-        with torch.autocast("cpu", torch.bfloat16):
-            sketches = self.network.draw_sketches(self._phrased(chosen, draw))
-        return functional.mse_loss(sketches.float(), self._small[chosen])
-
     def _phrased(self, chosen: torch.Tensor, draw: torch.Generator) -> torch.Tensor:
         """Embeddings that stand for pictures: of any of their phrasings, moved a little."""
         luck = torch.rand(len(chosen), generator=draw)
@@ -170,7 +213,9 @@ class Trainer:
             "network": self.network.state_dict(),
             "kept": self._kept.state_dict(),
             "optimiser": self._optimiser.state_dict(),
+            "sketch_optimiser": self._sketch_optimiser.state_dict(),
             "step": self.step,
+            "sketched": self.sketched,
             "seconds": self.seconds,
             "mean_loss": self.mean_loss,
             "data": self._data,
@@ -191,4 +236,6 @@ class Trainer:
         self.network.load_state_dict(state["network"])
         self._kept.load_state_dict(state["kept"])
         self._optimiser.load_state_dict(state["optimiser"])
+        self._sketch_optimiser.load_state_dict(state["sketch_optimiser"])
+        self.sketched = state["sketched"]
         self.step, self.seconds, self.mean_loss = state["step"], state["seconds"], state["mean_loss"]
