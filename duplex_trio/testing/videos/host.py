@@ -24,7 +24,7 @@ from duplex_trio.plugin.video.request import OmniInteractionEvent, VideoRequest
 from duplex_trio.protocol.refusal import RequestRefused
 from duplex_trio.stages.port import StageRequest
 from duplex_trio.stages.worker import UnitRefused
-from duplex_trio.testing.video_threads import Hold
+from duplex_trio.testing.videos.threads import Hold
 from duplex_trio.video.host import VideoFigures, VideoHost, VideoSlot
 
 
