@@ -19,7 +19,7 @@ async def obey(session: VideoSession, text: str | None) -> None:
     Waits while answers to earlier ones wait to be read.
     """
     await session.egress.control_room()
-    if session.egress.ending:
+    if session.egress.closed:
         return
     try:
         if text is None:

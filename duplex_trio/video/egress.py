@@ -74,11 +74,17 @@ class Egress:
         self._changed = trio.lowlevel.ParkingLot()
         self._goodbye: Callable[[], Goodbye] | None = None
         self._pairs_dropped = False
+        self._closed = False
 
     @property
     def ending(self) -> bool:
-        """Whether its end has been decided: what is added now is not sent."""
+        """Whether no pair will be added any more."""
         return self._goodbye is not None
+
+    @property
+    def closed(self) -> bool:
+        """Whether the end is being said, or is to be said at once: what is added now is not sent."""
+        return self._closed
 
     @property
     def waiting(self) -> tuple[int, int]:
@@ -97,14 +103,14 @@ class Egress:
 
     def say(self, event: VideoEvent) -> None:
         """Add an answer. Who answers commands has waited for `control_room` before the command was read."""
-        if not self.ending:
+        if not self.closed:
             self._control.append(event)
             self.wake()
 
     async def control_room(self) -> None:
         """Wait until an answer may be added. Always a checkpoint."""
         await trio.lowlevel.checkpoint()
-        while len(self._control) >= CONTROL_MAX and not self.ending:
+        while len(self._control) >= CONTROL_MAX and not self.closed:
             await self._changed.park()
 
     async def pair_room(self, unless: Callable[[], bool] = lambda: False) -> None:
@@ -132,7 +138,7 @@ class Egress:
         """End with the answers that wait and without the pairs that do, but for the one that is being written."""
         if not self._pairs_dropped:
             self._goodbye = lambda: goodbye
-            self._pairs_dropped = True
+            self._pairs_dropped = self._closed = True
             self.wake()
 
     # ------------------------------------------------------------------ writing
@@ -158,6 +164,7 @@ class Egress:
                 break
             else:
                 await self._changed.park()
+        self._closed = True
         goodbye = self._goodbye()
         for event in goodbye.events:
             await self._write(self._transport.send_text, encode_event(event))

@@ -65,7 +65,7 @@ class Generator:
         )
         if made is None:
             return False
-        session.generated(made.render_s, made.encode_s)
+        session.generated(made)
         for payload in made.payloads:
             await session.egress.put(payload)
         return not last

@@ -31,6 +31,7 @@ from duplex_trio.protocol.video import (
 from duplex_trio.video.egress import Egress, Goodbye, Item
 from duplex_trio.video.encoders.encoder import VideoEncoder
 from duplex_trio.video.host import VideoFigures
+from duplex_trio.video.rendering import MadeChunk
 from duplex_trio.video.state.floods import ErrorBudget, StallClock
 from duplex_trio.video.state.pacing import PlaybackPace
 from duplex_trio.video.state.pairs import PairBook
@@ -203,13 +204,17 @@ class VideoSession:
                 self.interactions_failed(self.steering.close_boundaries())
         return chunk
 
-    def generated(self, render_s: float, encode_s: float) -> None:
+    def generated(self, made: MadeChunk) -> None:
         """A chunk has been rendered and encoded."""
+        now_s = trio.current_time()
         self._in_making = False
         self.tally.chunks += 1
-        self.tally.render_s += render_s
-        self.tally.encode_s += encode_s
-        self.stall.touch(trio.current_time())
+        self.tally.render_s += made.render_s
+        self.tally.encode_s += made.encode_s
+        self.stall.touch(now_s)
+        if not made.payloads:
+            # The encoder holds it back until it gets the next one, which would wait for the first to be sent.
+            self._pace.first_sent(now_s)
 
     def _describe(self, item: Item) -> VideoChunkMetadata:
         return self._book.trailer(item) if isinstance(item, bytes) else self._book.media(item)

@@ -61,9 +61,17 @@ class _Patience(trio.abc.Instrument):
         while True:
             now = trio.lowlevel.current_statistics()
             working = self._threads.borrowed_tokens - sum(hold.held for hold in self._holds)
-            if now.tasks_runnable or now.run_sync_soon_queue_size or working <= 0:
+            if now.tasks_runnable or working <= 0:
+                return
+            if now.run_sync_soon_queue_size:
+                # It may not have woken the loop yet, which would find itself idle. This waits for it to have done so.
+                trio.lowlevel.current_trio_token().run_sync_soon(_nothing, idempotent=True)
                 return
             time.sleep(LOOK_S)
+
+
+def _nothing() -> None:
+    """Wakes the loop."""
 
 
 @contextmanager
