@@ -121,6 +121,43 @@ trio.run(main)
     assert printed[-2:] == ["You ", "[]"]
 
 
+SERVER = """
+import trio
+from functools import partial
+from duplex_trio import {name}
+from duplex_trio.serving.options import ServeOptions
+from duplex_trio.serving.run import run_server
+
+async def main():
+    async with trio.open_nursery() as nursery:
+        omni = {name}.from_deploy({deployment!r})
+        address = await nursery.start(partial(run_server, lambda: omni, ServeOptions(port=0)))
+        async with await trio.open_tcp_stream(address.host, address.port) as stream:
+            await stream.send_all(b"GET /health HTTP/1.1\\r\\nHost: x\\r\\nConnection: close\\r\\n\\r\\n")
+            assert (await stream.receive_some()).startswith(b"HTTP/1.1 200")
+        nursery.cancel_scope.cancel()
+
+trio.run(main)
+import sys
+print([name for name in sys.modules if name.startswith("duplex_trio.video") or ".video_" in name])
+"""
+
+
+def test_a_server_of_requests_loads_nothing_of_sessions_or_video() -> None:
+    """Ready, and asked how it is."""
+    printed = _run(SERVER.format(name="AsyncOmni", deployment="scripted")).splitlines()
+    assert printed[-2:] == ["[]", "[]"]
+
+
+def test_a_server_of_video_loads_nothing_of_sessions() -> None:
+    """What it has of plugins is that of video."""
+    video, speech = _run(SERVER.format(name="VideoOmni", deployment="scripted_video")).splitlines()[-2:]
+    assert "duplex_trio.video.run" in video
+    names = speech.strip("[]").replace("'", "").split(", ")
+    assert [name for name in names if not name.startswith(("plugin", "video"))] == []
+    assert "plugin.plugin" not in names
+
+
 def test_the_duplex_half_is_loaded_when_it_is_asked_for() -> None:
     """By the same door."""
     assert "entrypoints.duplex_omni" in _run("from duplex_trio import DuplexOmni")

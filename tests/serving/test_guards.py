@@ -11,9 +11,6 @@ import hypercorn.protocol.h11
 import hypercorn.trio.run
 import pytest
 import trio
-from attrs import Factory, define
-from h2.config import H2Configuration
-from h2.connection import H2Connection
 from h2.events import DataReceived, ResponseReceived
 from hypercorn.config import Config
 from hypercorn.protocol.ws_stream import WSStream
@@ -21,6 +18,7 @@ from hypercorn.protocol.ws_stream import WSStream
 from duplex_trio.serving.guarded_streams import GuardedWSStream
 from duplex_trio.serving.guards import GuardsUnavailableError, install_guards
 from duplex_trio.serving.http_config import ServerConfig
+from duplex_trio.testing.http2_client import Http2Client
 from duplex_trio.testing.raw_websocket import (
     BINARY,
     CLOSE,
@@ -234,34 +232,6 @@ async def test_an_application_that_fails_is_1011_and_not_a_clean_close(serve_app
         assert answer is not None
         assert answer.close_code == 1011
         assert await client.at_end()
-
-
-@define
-class Http2Client:
-    """As much of an HTTP/2 client as it takes to open a WebSocket on a stream, or to break a request."""
-
-    raw: RawWebSocket
-    connection: H2Connection = Factory(
-        lambda: H2Connection(H2Configuration(client_side=True, validate_outbound_headers=False))
-    )
-
-    async def start(self) -> None:
-        self.connection.initiate_connection()
-        await self.flush()
-
-    async def flush(self) -> None:
-        await self.raw.send(self.connection.data_to_send())
-
-    async def until(self, kind: type[Any]) -> Any:
-        """Read until an event of this kind."""
-        with trio.fail_after(30):
-            while True:
-                data = await self.raw.stream.receive_some(65536)
-                assert data, "the server closed"
-                for event in self.connection.receive_data(bytes(data)):
-                    if isinstance(event, kind):
-                        return event
-                await self.flush()
 
 
 async def test_a_websocket_over_http2_has_the_guards_too(serve_app: Any) -> None:

@@ -110,6 +110,8 @@ def parse(sent: bytes) -> list[Frame]:
         length, start = sent[place + 1], place + 2
         if length == 126:
             length, start = int.from_bytes(sent[start : start + 2], "big"), start + 2
+        elif length == 127:
+            length, start = int.from_bytes(sent[start : start + 8], "big"), start + 8
         assert len(sent) >= start + length, "a frame is cut"
         found.append(Frame(sent[place] & 0xF, bytes(sent[start : start + length])))
         place = start + length
