@@ -15,7 +15,6 @@ _VP8 = CodecChoice(
         "deadline": "realtime",
         "cpu-used": "-10",  # how much is tried, fixed: a positive number lets it depend on the time that it takes
         "lag-in-frames": "0",
-        "auto-alt-ref": "0",
         "qmin": _QUANTIZER,
         "qmax": _QUANTIZER,
         "g": str(2**20),  # keyframes come where they are asked for
