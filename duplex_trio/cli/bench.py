@@ -20,9 +20,11 @@ from duplex_trio.benchmarks import QUICK, EngineBenchSettings, bench_engine, ben
 from duplex_trio.benchmarks.table import tables, wire_tables
 from duplex_trio.benchmarks.video import QUICK_VIDEO, VideoBenchSettings, bench_video
 from duplex_trio.benchmarks.video.table import video_tables
+from duplex_trio.benchmarks.video.watching import WatchError
 from duplex_trio.cli.deployments import open_deployment
 from duplex_trio.cli.errors import CommandError
 from duplex_trio.cli.log import configure_logging
+from duplex_trio.clients.video.errors import VideoClientError
 from duplex_trio.deploy import DeployConfig
 from duplex_trio.pipelines.deployment import session_mode
 from duplex_trio.serving.run import SWITCH_INTERVAL_S
@@ -138,7 +140,7 @@ def run_video(args: argparse.Namespace) -> int:
     """Measure videos; 0.
 
     Raises:
-        CommandError: a deployment is faulty or makes no video, a size cannot be had, or the file cannot be written.
+        CommandError: a deployment is faulty or makes no video, a video did not come, or the file cannot be written.
     """
     given = {"models": _models(args.model), "sizes": args.sizes, "sessions": args.sessions}
     try:
@@ -152,11 +154,20 @@ def run_video(args: argparse.Namespace) -> int:
     deploys = [(name, _video_deploy(name)) for name in settings.models]
     if args.json is not None:
         _write(args.json, b"")
-    report = _in_a_server(partial(bench_video, settings, deploys))
+    try:
+        report = _in_a_server(partial(bench_video, settings, deploys))
+    except* (VideoClientError, WatchError) as errors:
+        raise CommandError(f"a video was not as it should be: {_first(errors)}") from errors
     if args.json is not None:
         _write(args.json, orjson.dumps(report.to_json(), option=_JSON) + b"\n")
     _print(video_tables(report), args.json)
     return 0
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def _models(names: list[str] | None) -> tuple[str, ...] | None:

@@ -46,7 +46,7 @@ def test_a_quick_run_measures_everything(tmp_path: Path) -> None:
         for name in ("queued_ms", "payload_ms", "chunks", "picture_ms"):
             assert set(switches[name]) == _SPREAD
             assert switches[name]["count"] == cost["sessions"] * settings["switches"]
-    for shown in ("As fast as can be", "New prompts", "scripted_video, 128x128, 2 at once", str(path)):
+    for shown in ("as fast as can be", "New prompts", "scripted_video", "128x128", str(path)):
         assert shown in printed.stdout
     assert "scripted_video, 64x64, 1 video at once: round 1 of 1" in printed.stderr
 

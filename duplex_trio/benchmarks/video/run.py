@@ -73,11 +73,11 @@ async def bench_video(
 
 @contextmanager
 def _served(name: str, sessions: int) -> Iterator[ServedPort]:
-    """A server with room for all videos at once, on however few cores."""
+    """A server with room for all videos at once, on however few cores, and for those that have just ended."""
     base = str(Path(name).resolve()) if Path(name).is_file() else name
     with TemporaryDirectory() as folder:
         deploy = Path(folder) / "bench.yaml"
-        deploy.write_text(f"base_config: {base}\nvideo_session:\n  max_sessions: {sessions}\n")
+        deploy.write_text(f"base_config: {base}\nvideo_session:\n  max_sessions: {2 * sessions}\n")
         arguments = ("--deploy", str(deploy), "--log-level", "error")
         with server_process(*arguments, start_timeout_s=START_TIMEOUT_S) as server:
             yield server
@@ -143,7 +143,7 @@ async def _steered(server: ServedPort, side: int, sessions: int, switches: int) 
     steered = await _at_once([partial(_steer, server, side, switches)] * sessions)
     return Switches.of(
         [(watched.chunk_s[0] - watched.begun_s) * 1e3 for watched, _ in steered],
-        [watched.pace for watched, _ in steered],
+        [watched.steady for watched, _ in steered],
         [each for _, made in steered for each in made],
     )
 

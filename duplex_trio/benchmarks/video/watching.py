@@ -52,6 +52,11 @@ class Watched:
         """How it came."""
         return Pace(self.chunk_s, self.chunk_frames)
 
+    @property
+    def steady(self) -> Pace:
+        """How it came since it is as far ahead as it may be."""
+        return Pace(self.chunk_s[2:], self.chunk_frames)
+
     async def read(self) -> None:
         """Read to the end, noting when what came."""
         async for chunk in self.client:
@@ -126,7 +131,7 @@ async def switch(watched: Watched, number: int) -> Switch:
     """
     chunk_s = watched.chunk_frames / watched.client.started.config["fps"]
     with trio.fail_after(WAIT_MAX_S):
-        await watched.until_chunks(len(watched.chunk_s) + 1)
+        await watched.until_chunks(max(3, len(watched.chunk_s) + 1))
         await trio.sleep(number * _GOLDEN % 1 * chunk_s)
         sent_s = trio.current_time()
         newest = len(watched.chunk_s) - 1
