@@ -182,9 +182,14 @@ def _log_kept_on_failure() -> Iterator[Path]:
     handle, name = tempfile.mkstemp(prefix="duplex-trio-video-", suffix=".log")
     os.close(handle)
     log = Path(name)
-    with logging_to(log):
-        yield log
-    log.unlink(missing_ok=True)
+    try:
+        with logging_to(log):
+            yield log
+    except BaseException:
+        if not log.stat().st_size:
+            log.unlink()
+        raise
+    log.unlink()
 
 
 def _status(result: ClipResult) -> int:
@@ -200,8 +205,9 @@ def _explained(error: BaseException, file: ClipFile, log: Path) -> BaseException
     texts = [text for leaf in leaves if (text := _explanation(leaf)) is not None]
     if len(texts) < len(leaves):
         return error
-    kept = f"What had come is in {file.path}. " if file.size_bytes else ""
-    return CommandError("; ".join(dict.fromkeys(texts)), details=f"{kept}The log is in {log}.")
+    details = [f"What had come is in {file.path}."] if file.size_bytes else []
+    details += [f"The log is in {log}."] if log.stat().st_size else []
+    return CommandError("; ".join(dict.fromkeys(texts)), details=" ".join(details))
 
 
 def _explanation(error: BaseException) -> str | None:

@@ -26,7 +26,7 @@ class ClipFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.size_bytes = 0
-        self._is_new = not path.exists()
+        self._is_new, self._replaces = not path.exists(), path.is_file()
         try:
             self._file: BinaryIO = path.open("ab", buffering=0)
         except OSError as error:
@@ -50,7 +50,7 @@ class ClipFile:
             self.path.unlink(missing_ok=True)
 
     def _append(self, payload: bytes) -> None:
-        if not self.size_bytes and self._file.seekable():
+        if not self.size_bytes and self._replaces:
             self._file.truncate(0)
         rest = memoryview(payload)
         while rest:

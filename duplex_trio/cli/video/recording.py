@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 import trio
 from attrs import define, field, frozen
@@ -62,11 +63,13 @@ class Recording:
         client: the video, begun.
         file: where it goes.
         options: what is wanted.
+        tell: is shown how far it is, with every payload.
     """
 
     client: RealtimeVideoClient
     file: ClipFile
     options: ClipOptions
+    tell: Callable[[Progressed], None]
     stopping: bool = field(default=False, init=False)
     _begin_s: float = field(factory=trio.current_time, init=False)
     _end_s: float | None = field(default=None, init=False)
@@ -86,6 +89,7 @@ class Recording:
         async for chunk in self.client:
             self._note(chunk)
             await self.file.append(chunk.payload)
+            self.tell(self.progress())
         self._end_s = trio.current_time()
 
     async def steer(self) -> None:
@@ -110,16 +114,17 @@ class Recording:
         while self._arrivals and self._arrivals[0][0] < now_s - RATE_WINDOW_S:
             self._arrivals.popleft()
         window_s = min(RATE_WINDOW_S, now_s - self._begin_s)
-        shown, towards, step, steps = self.options.prompt, None, 0, 0
+        shown, towards, step, steps, since = self.options.prompt, None, 0, 0, 0
         for turn in self.options.turns:
             interaction = self.client.interactions.get(turn.event_id)
             if interaction is None or interaction.started_chunk is None:
                 continue
             if interaction.state == "started":
                 towards, step = turn.prompt, self._chunk - interaction.started_chunk + 1
+                since = interaction.started_frame or 0
                 steps = self.options.transition_chunks or self.client.started.default_transition_chunks
             else:
-                shown = turn.prompt
+                shown, since = turn.prompt, interaction.completed_frame or interaction.started_frame or 0
         return Progressed(
             seconds=self._frames / self.fps,
             total_s=self.options.seconds,
@@ -130,6 +135,7 @@ class Recording:
             step=step,
             steps=steps,
             stopping=self.stopping,
+            since_s=since / self.fps,
         )
 
     def result(self) -> ClipResult:

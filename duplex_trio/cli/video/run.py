@@ -86,14 +86,13 @@ async def _record(
         api_key=options.api_key,
         connect=connect,
     ) as client:
-        recording = Recording(client, file, options)
+        recording = Recording(client, file, options, view.show)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(recording.steer, name="steer")
             nursery.start_soon(_show, recording, view, name="show")
             await nursery.start(_interrupt, recording, nursery, name="interrupt")
             await recording.write()
             nursery.cancel_scope.cancel()
-        view.show(recording.progress())
         return recording.result()
 
 

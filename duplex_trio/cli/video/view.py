@@ -45,6 +45,7 @@ class Progressed:
         step: chunks of the way that are behind, of `steps`.
         steps: chunks of the way.
         stopping: whether it is being ended by hand.
+        since_s: playback time since which it shows that, or is under way to it.
     """
 
     seconds: float
@@ -56,6 +57,7 @@ class Progressed:
     step: int = 0
     steps: int = 0
     stopping: bool = False
+    since_s: float = 0.0
 
     @property
     def scene(self) -> str:
@@ -128,7 +130,7 @@ class LineView(View):
         if scene != self._scene:
             self._scene = scene
             prompt = progress.prompt if progress.towards is None else f"on the way to: {progress.towards}"
-            self._say(f"{shown_time(progress.seconds)}: {prompt}")
+            self._say(f"{shown_time(progress.since_s)}: {prompt}")
 
     def note(self, text: str) -> None:
         """Print the note."""
@@ -225,6 +227,9 @@ def print_summary(console: Console, result: ClipResult) -> None:
         for turn in result.turns:
             table.add_row(*_row(turn))
         console.print(table)
+    for turn in result.turns:
+        if turn.error is not None:
+            console.print(Text(f"{_short(turn.prompt, 48)}: {turn.error}", style="red"), soft_wrap=True)
     figures = (
         f"{shown_time(result.seconds)}, {result.frames} frames of {result.width}x{result.height}, "
         f"{decimal(result.size_bytes)}, made in {result.generated_s:.1f} s ({result.speed:.1f}x playback) "
@@ -239,7 +244,7 @@ def _row(turn: TurnResult) -> list[Text]:
     times = [
         "" if value is None else shown_time(value) for value in (turn.at_s, turn.started_s, turn.completed_s)
     ]
-    said = turn.error or _WORDS.get(turn.outcome, turn.outcome)
+    said = _WORDS.get(turn.outcome, turn.outcome)
     return [Text(_short(turn.prompt, 48)), *(Text(each) for each in times), Text(said, style=style)]
 
 
