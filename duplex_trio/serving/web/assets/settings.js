@@ -34,7 +34,8 @@ export function readSettings() {
   if ($("size").value) start.size = $("size").value;
   if ($("fps").value) start.fps = Number($("fps").value);
   if ($("seconds").value) start.seconds = Number($("seconds").value);
-  if ($("seed").value) start.seed = Number($("seed").value);
+  // One that is chosen here can be read, kept and entered again: the server's may have more digits than a number holds.
+  start.seed = $("seed").value ? Number($("seed").value) : crypto.getRandomValues(new Uint32Array(1))[0];
   return { start, key };
 }
 
