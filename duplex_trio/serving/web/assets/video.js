@@ -202,10 +202,10 @@ function refused(error) {
   if (error.event_id) {
     show.book.failed(error.event_id, explainRefusal(error));
     listPrompts();
-    tell({ title: "A prompt was not taken.", advice: explainRefusal(error) }, "warning");
+    tell({ title: "A prompt was not taken", advice: explainRefusal(error) }, "warning");
   } else {
     show.error = error; // the close that may follow decides whether it was the end
-    if (show.begun) tell({ title: "The server refused a message.", advice: explainRefusal(error) }, "warning");
+    if (show.begun) tell({ title: "The server refused a message", advice: explainRefusal(error) }, "warning");
   }
 }
 
