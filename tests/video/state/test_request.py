@@ -134,7 +134,8 @@ def test_a_video_is_no_longer_than_the_deployment_allows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fps", "max_session_s", "frames"), [(16.0, 600.0, 9600), (29.97, 600.0, 17982), (1.0, 0.5, 1)]
+    ("fps", "max_session_s", "frames"),
+    [(16.0, 600.0, 9600), (29.97, 600.0, 17982), (4.35, 100.0, 435), (1.0, 0.5, 1)],
 )
 def test_a_video_without_an_end_has_one(fps: float, max_session_s: float, frames: int) -> None:
     assert frames_max(resolve(fps=fps), VideoSessionDeploy(max_session_s=max_session_s)) == frames
