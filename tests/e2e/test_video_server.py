@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -12,6 +13,7 @@ import orjson
 import pytest
 import trio
 import trio_websocket
+import trustme
 from prometheus_client.parser import text_string_to_metric_families
 from trio_websocket import ConnectionClosed, WebSocketConnection
 
@@ -366,6 +368,34 @@ async def test_speech_leads_nowhere_where_video_is_served_alone(serve: Serve) ->
     assert [stage["name"] for stage in health["video"]["stages"]] == ["text_encoder"]
     listed = orjson.loads((await http(address, "/v1/models"))[1])["data"]
     assert [model["id"] for model in listed] == ["scripted_video"]
+
+
+async def test_the_model_is_served_under_another_name(serve: Serve) -> None:
+    address = await serve(model_name="mine")
+    listed = orjson.loads((await http(address, "/v1/models"))[1])["data"]
+    assert [model["id"] for model in listed] == ["mine"]
+    async with watching(address) as watcher:
+        await watcher.start(model="mine", num_frames=1)
+        assert watcher.started["config"]["model"] == "mine"
+        await watcher.until("session.done")
+
+
+async def test_a_video_is_watched_over_tls(
+    nursery: trio.Nursery, transport: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Where nothing can be written without waiting."""
+    authority, folder = trustme.CA(), tmp_path_factory.mktemp("tls")
+    certificate = authority.issue_cert("127.0.0.1")
+    certificate.private_key_and_cert_chain_pem.write_to_path(str(folder / "both.pem"))
+    files = {"certfile": str(folder / "both.pem"), "keyfile": str(folder / "both.pem")}
+    settings = ServeOptions(port=0, ws=transport, **files)  # type: ignore[arg-type]
+    address: ServerAddress = await nursery.start(partial(run_server, make_video, settings))
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    async with watching(address, ssl_context=context) as watcher:
+        await watcher.start(width=512, height=512, num_frames=45)
+        done = await watcher.until("session.done")
+        assert done["frames"] == 45 == watcher.decoded()
 
 
 @pytest.mark.parametrize("mode", ["duplex", "turn"])

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from duplex_trio.engine.health import ReplicaHealth, StageHealth
+from duplex_trio.engine.health import EngineHealth, ReplicaHealth, StageHealth
 
 READY = ReplicaHealth(name="llm[0]", state="ready", load_s=1.25, live_requests=2)
 DOWN = ReplicaHealth(
@@ -102,3 +102,51 @@ async def test_who_shows_no_key_gets_the_word_alone(omni: Any, app_for: Any, htt
     assert await ask(http, app, {"authorization": "Bearer sk-other"}) == (200, {"status": "degraded"})
     _, health = await ask(http, app, {"authorization": "Bearer sk-test"})
     assert health["model"] == "test-model"
+
+
+class FakeVideo:
+    """An engine of video beside speech."""
+
+    model_name = "scene"
+    videos, max_videos = 1, 2
+
+    def __init__(self, *replicas: ReplicaHealth) -> None:
+        self._replicas = replicas
+
+    def health(self) -> EngineHealth:
+        return EngineHealth(stages=(StageHealth(name="text_encoder", replicas=self._replicas),))
+
+
+@pytest.mark.parametrize(
+    ("speech", "video", "told"),
+    [
+        ((READY,), (READY,), (200, "ready", "ready")),
+        ((READY,), (READY, DOWN), (200, "degraded", "degraded")),
+        ((READY, DOWN), (READY,), (200, "degraded", "ready")),
+        ((READY,), (DOWN,), (503, "degraded", "degraded")),
+        ((DOWN,), (READY,), (503, "degraded", "ready")),
+    ],
+)
+async def test_video_beside_speech_is_told_of_and_counts(
+    omni: Any,
+    app_for: Any,
+    http: Any,
+    speech: tuple[ReplicaHealth, ...],
+    video: tuple[ReplicaHealth, ...],
+    told: tuple[int, str, str],
+) -> None:
+    """The server is as well as the worse of both; each is told of by itself."""
+    omni.stages = [stage(*speech)]
+    app = app_for()
+    app.deployment.video_omni = FakeVideo(*video)
+    status, health = await ask(http, app)
+    assert (status, health["status"], health["video"]["status"]) == told
+    assert [one["name"] for one in health["stages"]] == ["llm"]
+    assert [one["name"] for one in health["video"]["stages"]] == ["text_encoder"]
+    assert (health["video"]["videos"], health["video"]["max_videos"]) == (1, 2)
+
+
+async def test_strangers_are_told_nothing_of_video(app_for: Any, http: Any) -> None:
+    app = app_for(api_keys=("k",))
+    app.deployment.video_omni = FakeVideo(READY)
+    assert list((await ask(http, app))[1]) == ["status"]
