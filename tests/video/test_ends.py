@@ -29,12 +29,6 @@ def outcome(video: RunningVideo) -> str:
     return video.figures.outcome
 
 
-async def reach(video: RunningVideo, hold: Any) -> None:
-    while not hold.reached:
-        assert not video.ended
-        await trio.sleep(0.01)
-
-
 # ------------------------------------------------------------------ ends that are wanted
 
 
@@ -54,7 +48,7 @@ async def test_a_stop_while_a_frame_is_rendered(autojump_clock: MockClock, where
     host = WatchedHost()
     hold = host.hold(where)
     async with watching(host, START) as video:
-        await reach(video, hold)
+        await video.reach(hold)
         await video.peer.send(SessionStop())
         await video.end()
     assert [row[1] for row in video.rows] == [*range(where[0]), None]
@@ -81,7 +75,7 @@ async def test_a_stop_before_the_first_chunk_is_read(autojump_clock: MockClock) 
     host = WatchedHost()
     hold = host.hold((0, 0))
     async with watching(host, START, reads=False) as video:
-        await reach(video, hold)
+        await video.reach(hold)
         await video.peer.send(SessionStop())
         await video.peer.send(SessionStop())
         await wait_all_tasks_blocked()
@@ -96,10 +90,10 @@ async def test_a_prompt_in_preparation_when_it_is_stopped(autojump_clock: MockCl
     here, slow = host.hold((2, 0)), host.hold("slow")
     async with watching(host, START) as video:
         await video.say("a", "blue", 9)
-        await reach(video, here)
+        await video.reach(here)
         await video.say("b", "green", 0)
         await video.say("c", "slow", 0)
-        await reach(video, slow)
+        await video.reach(slow)
         await video.peer.send(SessionStop())
         await video.told("error interaction_failed c")
         slow.open()
@@ -115,11 +109,11 @@ async def test_what_was_resolved_and_never_seen_is_unfinished(autojump_clock: Mo
     here, there = host.hold((0, 0)), host.hold((1, 0))
     async with watching(host, START) as video:
         await video.say("a", "blue", 0)
-        await reach(video, here)
+        await video.reach(here)
         await video.told("interaction.queued a")
         await wait_all_tasks_blocked()
         here.open()
-        await reach(video, there)
+        await video.reach(there)
         await video.peer.send(SessionStop())
         await video.end()
     assert video.done.interactions == {"a": "unfinished"}
@@ -130,7 +124,7 @@ async def test_a_drain(autojump_clock: MockClock) -> None:
     host = WatchedHost()
     hold = host.hold((3, 2))
     async with watching(host, START) as video:
-        await reach(video, hold)
+        await video.reach(hold)
         host.slots[0].draining.set()
         await video.end()
     assert video.shown[-3:] == ["trailer None", "error server_shutdown", "done 4"]
@@ -173,7 +167,7 @@ async def test_a_client_that_leaves(autojump_clock: MockClock, where: tuple[int,
     host = WatchedHost()
     hold = host.hold(where)
     async with watching(host, START) as video:
-        await reach(video, hold)
+        await video.reach(hold)
         video.peer.leave()
         await video.end()
     assert outcome(video) == "aborted"
@@ -184,7 +178,7 @@ async def test_a_client_that_leaves_while_its_prompt_is_encoded(autojump_clock: 
     host = WatchedHost()
     hold = host.hold("slow")
     async with watching(host, SessionStart(prompt="slow")) as video:
-        await reach(video, hold)
+        await video.reach(hold)
         video.peer.leave()
         await wait_all_tasks_blocked()
         hold.open()
@@ -387,7 +381,7 @@ async def test_pings_keep_a_video_from_stalling(autojump_clock: MockClock) -> No
     host = WatchedHost()
     hold = host.hold((1, 3))
     async with watching(host, START) as video:
-        await reach(video, hold)
+        await video.reach(hold)
         for _ in range(10):
             await trio.sleep(50.0)
             await video.peer.send(SessionPing())
@@ -434,7 +428,7 @@ async def test_a_cancellation_from_outside(autojump_clock: MockClock) -> None:
     host = WatchedHost()
     hold = host.hold((1, 1))
     async with watching(host, START) as video:
-        await reach(video, hold)
+        await video.reach(hold)
         video.scope.cancel()
         await video.end()
     assert host.slots[0].figures[0].outcome == "aborted"

@@ -75,9 +75,7 @@ def opened(where: Any) -> Step:
 
 def reached(where: Any) -> Step:
     async def step(host: WatchedHost, video: RunningVideo) -> None:
-        while not host.watched.holds[where].reached:
-            assert not video.ended
-            await trio.sleep(0.01)
+        await video.reach(host.watched.holds[where])
 
     return step
 

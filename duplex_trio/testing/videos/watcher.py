@@ -14,8 +14,12 @@ from duplex_trio.protocol.video import (
     VideoEvent,
     VideoStarted,
 )
+from duplex_trio.testing.videos.threads import Hold
 from duplex_trio.video.memory import MemoryPeer
 from duplex_trio.video.transport import TransportClosedError
+
+LOOK_S = 0.01
+"""How often a hold is looked at, in virtual time."""
 
 
 class VideoWatcher:
@@ -90,6 +94,12 @@ class VideoWatcher:
     async def chunk(self, index: int) -> None:
         """Wait for a generated chunk."""
         await self.until(lambda: any(meta.generation_chunk_index == index for meta, _ in self.pairs))
+
+    async def reach(self, hold: Hold) -> None:
+        """Wait until a thread of the video has come to a hold, while time goes on."""
+        while not hold.reached:
+            assert not self.ended, f"ended without it: {self.shown}"
+            await trio.sleep(LOOK_S)
 
     async def end(self) -> None:
         """Wait until it has been closed."""
