@@ -19,6 +19,10 @@ _FAR_TREE_PLACES = [
 ]  # fmt: skip
 
 
+KEPT_MAX = 24
+"""Shapes that are kept, some MB each: more than two states show together. What was not used for longest goes first."""
+
+
 class Geometry:
     """Shapes by name.
 
@@ -38,9 +42,12 @@ class Geometry:
         Raises:
             KeyError: nothing has that name.
         """
-        if name not in self._made:
-            self._made[name] = _MAKERS[name](self.canvas, self.seed)
-        return self._made[name]
+        # Taken out and put in again: the order is that of their last use.
+        made = self._made.pop(name) if name in self._made else _MAKERS[name](self.canvas, self.seed)
+        self._made[name] = made
+        if len(self._made) > KEPT_MAX:
+            del self._made[next(iter(self._made))]
+        return made
 
 
 def _sand(canvas: Canvas, seed: int) -> tuple[Shape, Field]:
@@ -97,6 +104,7 @@ _MAKERS: dict[str, Callable[[Canvas, int], Any]] = {
         purpose=46,
         places=[(x / 9 + 0.03, 0.70 + 0.02 * (x % 3), 0.30 + 0.05 * (x * 7 % 4)) for x in range(9)],
     ),
+    "ferns": lambda canvas, seed: plants.ferns(canvas, seed, purpose=60, count=16),
     "trees": lambda canvas, seed: plants.round_trees(canvas, seed, purpose=47, places=_TREE_PLACES),
     "far_trees": lambda canvas, seed: plants.round_trees(canvas, seed, purpose=48, places=_FAR_TREE_PLACES),
     "grass": lambda canvas, seed: plants.grass(canvas, seed, purpose=49, base=0.86, tall=0.055, count=420),

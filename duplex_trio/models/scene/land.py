@@ -120,7 +120,7 @@ class Landscape:
             amounts.mountains, 0.55 * amounts.lake * (1 - amounts.city), 0.5 * amounts.aurora * (1 - flat)
         )
         stone = mix(rgb(104, 108, 122), rgb(150, 104, 80), 0.5 * amounts.desert)
-        white = min(1.0, 0.45 + amounts.snow) * (1 - 0.9 * max(amounts.desert, amounts.jungle))
+        white = min(1.0, 0.85 + amounts.snow) * (1 - 0.9 * max(amounts.desert, amounts.jungle))
         for name, fade, depth in (("far_range", 0.42, 0.12), ("near_range", 0.22, 0.25)):
             self._add(name, stone, fade=fade, amount=rocky, depth=depth, part=0)
             self._add(
@@ -274,7 +274,7 @@ class Landscape:
                 "village", amount=amounts.village * (1 - amounts.street) * min(1.0, lit), depth=0.55, part=0
             )
         bank = max(amounts.lake * (1 - amounts.sea), 0.0)
-        self._add("shore", green * 0.9, fade=0.0, amount=bank, depth=0.8)
+        self._add("shore", green * 0.9, fade=0.0, amount=max(bank, amounts.ice), depth=0.8)
         open_field = amounts.meadow * (1 - max(amounts.sea, amounts.lake, amounts.street, amounts.city))
         self._add("near_hill", green * 0.94, fade=0.05, amount=open_field * (1 - amounts.village), depth=0.62)
         petals = rgb(236, 82, 92) if amounts.blossom < 0.5 else BLOSSOM
@@ -324,7 +324,7 @@ class Landscape:
             hertz=1.1,
         )
         self._lamps(amounts.street * max(amounts.lanterns, 0.75 * palette.dark * (1 - amounts.neon)))
-        wet = amounts.street * max(amounts.rain, 0.18 + 0.3 * palette.dark) * (1 - 0.6 * amounts.snow)
+        wet = amounts.street * max(amounts.rain, 0.18 + 0.3 * palette.dark, 0.5 * amounts.lanterns)
         self._parts.append(Gloss(self._canvas, 0.63, 0.5 * wet))
 
     def _lamps(self, amount: float) -> None:
@@ -340,9 +340,12 @@ class Landscape:
         self._add("mid_pines", evergreen * 0.9, fade=0.22, amount=amounts.forest, depth=0.55)
         self._add("near_pines", evergreen * 0.62, fade=0.04, amount=amounts.forest, depth=1.0)
         inland = amounts.jungle * (1 - amounts.beach)
+        palm = rgb(48, 118, 50)
+        self._add("mid_pines", rgb(36, 92, 54), fade=0.34, amount=inland * (1 - amounts.desert), depth=0.5)
         for fade, name, depth in ((0.18, "jungle", 0.6), (0.0, "palms", 1.0)):
             self._add(name, rgb(104, 82, 58), fade=fade, amount=inland, depth=depth, part=0)
-            self._add(name, rgb(48, 118, 50), fade=fade, amount=inland, depth=depth, part=1)
+            self._add(name, palm, fade=fade, amount=inland, depth=depth, part=1)
+        self._add("ferns", palm * 0.8, fade=0.0, amount=inland * (1 - amounts.desert), depth=1.0)
         flowering = max(amounts.blossom, amounts.autumn * (1 - 0.7 * amounts.forest))
         flowering *= (1 - 0.8 * max(amounts.city, amounts.sea)) * (1 - 0.5 * amounts.street)
         self._add("trees", rgb(74, 52, 44), fade=0.0, amount=flowering, depth=0.95, part=0)

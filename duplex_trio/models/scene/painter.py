@@ -15,7 +15,7 @@ from duplex_trio.models.scene.land import SEEN, Landscape
 from duplex_trio.models.scene.palette import palette_of
 from duplex_trio.models.scene.reading import Amounts, State
 from duplex_trio.models.scene.stack import Canvas, Part, Picture
-from duplex_trio.models.scene.things import Shoal, Spaceship
+from duplex_trio.models.scene.things import Shoal, Spaceship, Whale
 from duplex_trio.models.scene.weather import bubble_parts, weather_parts
 from duplex_trio.models.scene.worlds import space_parts, underwater_parts
 
@@ -46,6 +46,8 @@ class Scene:
             self._worlds.append((land, parts))
         if deep > SEEN:
             parts = underwater_parts(geometry.canvas, geometry.seed, amounts, geometry.get("corals"))
+            if amounts.fish > SEEN:
+                parts.append(Whale(geometry.canvas, 1.0 - 0.4 * amounts.night, amounts.fish))
             parts.append(
                 Shoal(geometry.canvas, geometry.seed, 1.0 - 0.4 * amounts.night, max(0.8, amounts.fish))
             )

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from duplex_trio.models.scene.noise import Field, dice, field
 from duplex_trio.models.scene.palette import Colour
-from duplex_trio.models.scene.stack import Canvas, Part, Picture
+from duplex_trio.models.scene.stack import Canvas, Part, Picture, Window
 
 Columns = npt.NDArray[np.int64]
 
@@ -86,6 +86,7 @@ class Drift(Part):
         twinkle: float = 0.0,
     ) -> None:
         source = dice(seed, purpose)
+        count = canvas.few(count)
         shown = math.ceil(count * amount)
         self._canvas = canvas
         self._x = source.uniform(0, 1, count)[:shown].astype(np.float32)
@@ -154,6 +155,7 @@ def rain_curtains(canvas: Canvas, seed: int) -> list[Picture]:
         rows = round(canvas.height * 1.25)
         curtain = np.zeros((rows, canvas.width), np.float32)
         streak = max(2, round(length * canvas.height))
+        count = canvas.few(count)
         fade = np.linspace(0, 1, streak, dtype=np.float32)
         for x, y in zip(source.uniform(0, canvas.width, count), source.uniform(0, rows, count), strict=True):
             down = (int(y) + np.arange(streak)) % rows
@@ -178,17 +180,16 @@ class Fog(Part):
         high = np.arange(canvas.height, dtype=np.float32)[:, None] / canvas.height
         thick = np.exp(-(((high - 0.62) / 0.22) ** 2)) * (0.25 + 0.9 * billows) * amount
         cover = np.clip(thick, 0, 0.9)
-        cover = np.concatenate([cover, cover], axis=1)
-        self._paint = (cover[:, :, None] * colour).astype(np.float32)
-        self._keeps = np.repeat(1 - cover[:, :, None], 3, axis=2).astype(np.float32)
+        cover = np.concatenate([cover, cover, cover[:, :1]], axis=1)
+        self._paint = Window((cover[:, :, None] * colour).astype(np.float32), canvas.width)
+        self._keeps = Window(np.repeat(1 - cover[:, :, None], 3, axis=2).astype(np.float32), canvas.width)
         self._wide = billows.shape[1]
 
     def draw(self, out: Picture, frame: int, seconds: float) -> None:
         """Lay it over the picture."""
-        left = int(seconds * 0.022 * self._canvas.height) % self._wide
-        seen = slice(left, left + self._canvas.width)
-        out *= self._keeps[:, seen]
-        out += self._paint[:, seen]
+        left = (seconds * 0.022 * self._canvas.height) % self._wide
+        out *= self._keeps.at(left)
+        out += self._paint.at(left)
 
 
 def fog_billows(canvas: Canvas, seed: int) -> Field:
@@ -232,42 +233,37 @@ class Lightning(Part):
 
 
 class Fire(Part):
-    """Flames over a log, and their light."""
+    """Flames over logs, and their light: noise that rises through the outline of a flame."""
 
     def __init__(self, canvas: Canvas, seed: int, amount: float) -> None:
-        source = dice(seed, 94)
-        self._canvas = canvas
-        self._amount = amount
-        count = 110
-        self._x = source.normal(0, 0.30, count).astype(np.float32)
-        self._life = source.uniform(0, 1, count).astype(np.float32)
-        self._speed = source.uniform(0.7, 1.3, count).astype(np.float32)
-        size = canvas.height
-        self._middle = (0.5 * canvas.width, 0.90 * size)
-        y, x = np.mgrid[0:size, 0 : canvas.width].astype(np.float32)
-        away = np.sqrt(((x - self._middle[0]) / 1.5) ** 2 + (y - self._middle[1]) ** 2) / size
-        glow = np.exp(-away * 6.0) * 120 * amount
-        self._glow = (glow[:, :, None] * np.array([1.0, 0.52, 0.16], np.float32)).astype(np.float32)
+        self._canvas, self._amount = canvas, np.float32(amount)
+        high, wide = canvas.height, canvas.width
+        self._rows, self._columns = max(6, round(0.30 * high)), max(6, round(0.26 * high))
+        self._noise = field(dice(seed, 94), 4 * self._rows, self._columns, rows=20, columns=5, octaves=3)
+        up = np.linspace(1.0, 0.0, self._rows, dtype=np.float32)[:, None]
+        across = np.linspace(-1.0, 1.0, self._columns, dtype=np.float32)[None, :]
+        self._outline = (
+            np.clip(1.25 - np.abs(across) / np.maximum(0.05, 0.62 * (1 - up) ** 0.8), 0, 1.25) - 0.85 * up
+        )
+        self._outline += np.clip(0.12 - up, 0, 1) * -4.0
+        y, x = np.mgrid[0:high, 0:wide].astype(np.float32)
+        away = np.sqrt(((x - 0.5 * wide) / 1.6) ** 2 + (y - 0.86 * high) ** 2) / high
+        glow = np.exp(-away * 5.0) * 135 * amount
+        self._glow = (glow[:, :, None] * np.array([1.0, 0.50, 0.15], np.float32)).astype(np.float32)
 
     def draw(self, out: Picture, frame: int, seconds: float) -> None:
-        """Add the flames of this moment."""
-        size = self._canvas.height
+        """Add the light and the flames of this moment."""
+        high, wide = self._canvas.height, self._canvas.width
         waver = 1 + 0.12 * math.sin(seconds * 9.1) + 0.08 * math.sin(seconds * 14.7 + 1)
         out += self._glow * np.float32(waver)
-        life = (self._life + seconds * 1.1 * self._speed) % 1.0
-        narrow = (1 - life) ** 0.7
-        x = (
-            self._middle[0]
-            + (self._x * narrow + 0.10 * np.sin(seconds * 6 + self._life * 20) * life) * 0.11 * size
-        )
-        y = self._middle[1] - life * 0.20 * size
-        alpha = (np.clip(life * 6, 0, 1) * (1 - life) ** 0.8 * 0.55 * self._amount).astype(np.float32)
-        colours = np.stack([np.full_like(life, 255), 205 - 150 * life, 90 - 80 * life], axis=1).astype(
-            np.float32
-        )
-        stamp(
-            out, x.astype(np.float32), y.astype(np.float32), alpha, colours, max(1.0, 0.022 * size), adds=True
-        )
+        rows = (np.arange(self._rows) + int(seconds * 0.42 * high)) % len(self._noise)
+        heat = np.clip(self._outline + 1.5 * (self._noise[rows] - 0.55), 0, 1) * self._amount
+        top = round(0.90 * high) - self._rows
+        left = max(0, wide // 2 - self._columns // 2)
+        seen = out[max(0, top) : top + self._rows, left : left + self._columns]
+        heat = heat[-len(seen) :, : seen.shape[1]]
+        for channel, (bright, power) in enumerate(((330.0, 0.8), (250.0, 1.7), (120.0, 3.4))):
+            seen[:, :, channel] += np.float32(bright) * heat**power
 
 
 class Fireworks(Part):
@@ -291,17 +287,17 @@ class Fireworks(Part):
             ],
             np.float32,
         )
-        for beat in range(int(seconds / 0.55) - 4, int(seconds / 0.55) + 1):
+        for beat in range(int(seconds / 0.4) - 6, int(seconds / 0.4) + 1):
             source = dice(self._seed, 95, beat & 0xFFFF)
-            since = seconds - beat * 0.55
+            since = seconds - beat * 0.4
             if not 0 <= since < 2.2:
                 continue
             x0, y0 = (
                 float(source.uniform(0.12, 0.88)) * self._canvas.width,
-                float(source.uniform(0.10, 0.36)) * self._canvas.height,
+                float(source.uniform(0.06, 0.27)) * self._canvas.height,
             )
             angle = source.uniform(0, 2 * math.pi, 90)
-            speed = np.sqrt(source.uniform(0.15, 1, 90)) * 0.19 * self._canvas.height
+            speed = np.sqrt(source.uniform(0.15, 1, 90)) * 0.24 * self._canvas.height
             hue = hues[int(source.integers(len(hues)))]
             for trail, weight in ((0.0, 1.0), (0.05, 0.6), (0.10, 0.35), (0.15, 0.2)):
                 age = max(0.0, since - trail)

@@ -67,7 +67,7 @@ def _pine(
     sketch.box(x - tall * 0.018, foot - tall * 0.2, x + tall * 0.018, foot + 1, grey * 0.5)
     tiers = 6
     for tier in range(tiers):
-        low = foot - tall * (0.08 + 0.86 * tier / tiers * 0.95)
+        low = foot - tall * (0.025 + 0.90 * tier / tiers * 0.95)
         high = min(low - tall * 0.26, foot - tall * (0.3 + 0.7 * (tier + 1) / tiers))
         wide = half * (1 - 0.85 * tier / tiers) * float(source.uniform(0.88, 1.12))
         tone = grey * (0.82 + 0.06 * tier)
@@ -113,12 +113,12 @@ def round_trees(
             )
         puffs = [
             (float(source.uniform(-1, 1)), float(source.uniform(-1, 1)), float(source.uniform(0.5, 1.0)))
-            for _ in range(190)
+            for _ in range(280)
         ]
         for across, up, size in puffs:
             if across**2 + up**2 > 1.05:
                 continue
-            radius = high * 0.062 * size
+            radius = high * 0.052 * size
             grey = 0.98 + 0.20 * -up * 0.9 + 0.10 * float(source.uniform(-1, 1)) + 0.07 * across
             crowns.round(
                 x + across * high * 0.36, y - high * 0.72 + up * high * 0.26, radius * 1.2, radius, grey
@@ -163,6 +163,21 @@ def _palm_leaf(sketch: Sketch, head: tuple[float, float], angle: float, length: 
         sketch.polygon([back, (x, y), (x + math.cos(angle) * hang * 0.15, y + hang)], grey * 0.9)
         sketch.polygon([back, (x, y), (x + math.cos(angle) * hang * 0.3, y - hang * 0.35)], grey * 1.15)
     sketch.line(spine, length * 0.02, grey * 0.8)
+
+
+def ferns(canvas: Canvas, seed: int, *, purpose: int, count: int) -> Shape:
+    """Large leaves that spring up from the lower edge."""
+    source = dice(seed, purpose)
+    sketch = Sketch(canvas)
+    for place in source.permutation(count):
+        x = (place + float(source.uniform(0, 1))) / count * canvas.wide
+        aside = abs(x / canvas.wide - 0.5) * 2
+        head = (x, canvas.height * float(source.uniform(0.97, 1.04)))
+        length = canvas.height * (0.10 + 0.17 * aside) * float(source.uniform(0.7, 1.2))
+        for leaf in range(7):
+            angle = -math.pi / 2 + (leaf - 3) * 0.36 + float(source.uniform(-0.1, 0.1))
+            _palm_leaf(sketch, head, angle, length, float(source.uniform(0.6, 1.2)))
+    return sketch.shape()
 
 
 def grass(canvas: Canvas, seed: int, *, purpose: int, base: float, tall: float, count: int) -> Shape:

@@ -14,6 +14,12 @@ INDEX = {name: index for index, name in enumerate(NAMES)}
 
 _SURE, _DOUBTFUL = 0.60, 0.30
 """Probabilities from which a thing is shown in full, and below which it is not at all."""
+_ORDINARY = 0.3
+"""How likely a time of day must be to be shown instead of an ordinary day."""
+_SOLID = frozenset(
+    {*PLACES, "castle", "lighthouse", "boat", "balloon", "spaceship", "planet", "moon", "rainbow", "birds"}
+)
+"""Things that are there or not: half of one would be a ghost."""
 _WORLDS = ("underwater", "space")
 _LANDS = tuple(name for name in PLACES if name not in _WORLDS)
 _NIGHTLY = {
@@ -26,7 +32,7 @@ _NIGHTLY = {
     "lanterns": 0.8,
 }
 """How much each of these speaks for night where no time of day is named."""
-_FALLBACK = {"meadow": 1.0, "mountains": 0.5, "birds": 0.6, "clouds": 0.25}
+_FALLBACK = {"meadow": 1.0, "mountains": 1.0, "birds": 1.0, "clouds": 0.25}
 """What is shown where a prompt speaks of no place at all."""
 
 
@@ -74,7 +80,10 @@ def state_of(probabilities: State) -> State:
 
 def _sharpened(probabilities: State) -> State:
     share = np.clip((probabilities - _DOUBTFUL) / (_SURE - _DOUBTFUL), 0.0, 1.0)
-    return (share * share * (3.0 - 2.0 * share)).astype(np.float32)
+    shown = share * share * (3.0 - 2.0 * share)
+    for name in _SOLID:
+        shown[INDEX[name]] = probabilities[INDEX[name]] >= 0.5
+    return shown.astype(np.float32)
 
 
 def _place(shown: State, likely: dict[str, float], land: str) -> None:
@@ -95,8 +104,8 @@ def _place(shown: State, likely: dict[str, float], land: str) -> None:
         shown[INDEX["sea"]] = 1.0
     if shown[INDEX["beach"]] > 0.5:
         shown[INDEX["sea"]] = 1.0
-    if shown[INDEX["city"]] > 0.5 and likely["street"] < 0.75:
-        shown[INDEX["street"]] = 0.0
+    if shown[INDEX["city"]] > 0.5 and shown[INDEX["street"]] > 0.5:
+        shown[INDEX["city" if likely["street"] > likely["city"] else "street"]] = 0.0
     if shown[INDEX["ice"]] > 0.5:
         shown[INDEX["snow"]] = max(0.8, float(shown[INDEX["snow"]]))
     if shown[INDEX["desert"]] > 0.5:
@@ -111,9 +120,9 @@ def _set_time(shown: State, likely: dict[str, float]) -> None:
     if weights.max() < 0.45 or (likely["day"] < 0.7 and weights.argmax() == 0):
         night = list(TIMES).index("night")
         weights[night] = max(float(weights[night]), implied)
-    weights = weights**4
-    weights[0] += 0.02  # an ordinary day, where nothing is said
-    shown[: len(TIMES)] = weights / weights.sum()
+    weights[0] = max(float(weights[0]), _ORDINARY)
+    # One time of day alone: half of two would have a sun and a moon.
+    shown[: len(TIMES)] = np.arange(len(TIMES)) == weights.argmax()
 
 
 def _sober(shown: State) -> None:

@@ -10,7 +10,7 @@ from attrs import frozen
 from duplex_trio.models.scene.noise import Field, dice, field
 from duplex_trio.models.scene.palette import Colour, Palette, mix, rgb
 from duplex_trio.models.scene.reading import Amounts
-from duplex_trio.models.scene.stack import Canvas, Layer, Part, Picture
+from duplex_trio.models.scene.stack import Canvas, Layer, Part, Picture, Window
 
 
 def sky_layer(canvas: Canvas, seed: int, amounts: Amounts, palette: Palette) -> Layer:
@@ -39,13 +39,9 @@ def sky_layer(canvas: Canvas, seed: int, amounts: Amounts, palette: Palette) -> 
         _add_milky_way(paint, canvas, seed, amounts.stars * (1 - covered))
     sun = (1.0 - dark) * (1.0 - 0.85 * covered)
     if sun > 0.02:
-        _add_sun(paint, canvas, amounts, palette.sun, sun)
-    moon = max(
-        0.0,
-        dark * (0.55 + 0.45 * amounts.moon) * (1.0 - 0.8 * covered)
-        - 0.45 * (1 - amounts.moon) * max(amounts.stars, amounts.aurora),
-    )
-    moon = max(1.6 * moon - 0.6, amounts.moon * (1 - 0.6 * covered))
+        _add_sun(paint, canvas, amounts, palette.sun, sun, max(0.0, sun * (1 - 1.4 * covered)))
+    hidden = max(covered, amounts.stars, amounts.aurora, 0.5 * amounts.neon)
+    moon = max(min(1.0, 8.0 * max(0.0, dark - hidden - 0.45)), amounts.moon * (1.0 - 0.8 * covered))
     if moon > 0.02:
         _add_moon(paint, canvas, seed, moon, 0.042 + 0.030 * amounts.moon)
     if amounts.rainbow > 0.02:
@@ -62,7 +58,7 @@ def _grid(canvas: Canvas) -> tuple[Field, Field]:
 
 def _add_stars(paint: Picture, canvas: Canvas, seed: int, amount: float) -> None:
     source = dice(seed, 11)
-    count = 520
+    count = canvas.few(520)
     x = (source.uniform(0, 1, count) * canvas.wide).astype(int)
     y = (source.uniform(0, 1, count) ** 1.2 * canvas.horizon).astype(int)
     bright = (source.uniform(0.15, 1.0, count) ** 2.5 * 235 * amount).astype(np.float32)
@@ -83,7 +79,9 @@ def _add_milky_way(paint: Picture, canvas: Canvas, seed: int, amount: float) -> 
     paint += (band * 95 * amount)[:, :, None].astype(np.float32) * rgb(0.75, 0.72, 1.0)
 
 
-def _add_sun(paint: Picture, canvas: Canvas, amounts: Amounts, colour: Colour, amount: float) -> None:
+def _add_sun(
+    paint: Picture, canvas: Canvas, amounts: Amounts, colour: Colour, amount: float, seen: float
+) -> None:
     low = max(amounts.sunset, amounts.dawn)
     y, x = _grid(canvas)
     centre_x = canvas.wide * (0.30 + 0.33 * amounts.sunset + 0.06 * amounts.dawn)
@@ -91,9 +89,9 @@ def _add_sun(paint: Picture, canvas: Canvas, amounts: Amounts, colour: Colour, a
     radius = canvas.height * (0.036 + 0.024 * low)
     away = np.sqrt((x - centre_x) ** 2 + (y - centre_y) ** 2)
     disc = np.clip(radius - away + 0.5, 0, 1)
-    glow = np.exp(-away / (radius * 2.6)) * 0.75 + np.exp(-away / (radius * 8.0)) * (0.30 + 0.25 * low)
+    glow = np.exp(-away / (radius * 2.2)) * 0.55 + np.exp(-away / (radius * 8.0)) * (0.30 + 0.25 * low)
     paint += ((glow * 150 * amount)[:, :, None] * (colour / 255.0)).astype(np.float32)
-    paint += (disc * amount)[:, :, None] * (mix(colour, rgb(255, 255, 240), 0.5) - paint) * np.float32(0.95)
+    paint += (disc * seen)[:, :, None].astype(np.float32) * (mix(colour, rgb(255, 254, 240), 0.8) - paint)
 
 
 def _add_moon(paint: Picture, canvas: Canvas, seed: int, amount: float, size: float) -> None:
@@ -135,7 +133,7 @@ class Clouds(Part):
         rows, wide = density.shape
         much = min(
             1.0,
-            0.24 + 0.8 * amounts.clouds + 0.4 * amounts.rain + 0.7 * amounts.storm + 0.35 * amounts.snowfall,
+            0.40 + 0.6 * amounts.clouds + 0.4 * amounts.rain + 0.7 * amounts.storm + 0.35 * amounts.snowfall,
         )
         much *= 1.0 - 0.75 * max(amounts.stars, amounts.aurora, 0.5 * amounts.desert) * (1 - amounts.clouds)
         edge = 0.72 - 0.42 * much
@@ -153,22 +151,27 @@ class Clouds(Part):
             rgb(70, 74, 84) * palette.light,
             0.5 * max(amounts.storm, amounts.rain),
         )
-        lit = mix(lit, shaded, 0.75 * max(amounts.storm, 0.7 * amounts.rain))
+        gloom = max(amounts.storm, 0.7 * amounts.rain)
+        lit = mix(lit, mix(shaded, rgb(176, 182, 192) * palette.light, 0.5), 0.8 * gloom)
+        shaded = shaded * (1 - 0.4 * gloom)
         colour = shaded + (lit - shaded) * relief[:, :, None]
-        self._paint = np.concatenate([colour * cover[:, :, None]] * 2, axis=1).astype(np.float32)
-        self._keeps = np.repeat(1 - np.concatenate([cover] * 2, axis=1)[:, :, None], 3, axis=2).astype(
-            np.float32
+        # Once more and a column: what goes out on one side comes in on the other.
+        twice = np.concatenate([cover, cover, cover[:, :1]], axis=1)
+        paint = colour * cover[:, :, None]
+        self._paint = Window(
+            np.concatenate([paint, paint, paint[:, :1]], axis=1).astype(np.float32), canvas.width
         )
+        self._keeps = Window(np.repeat(1 - twice[:, :, None], 3, axis=2).astype(np.float32), canvas.width)
+        self._rows = rows
         self._wide = wide
         self._speed = 0.010 + 0.02 * amounts.storm
 
     def draw(self, out: Picture, frame: int, seconds: float) -> None:
         """Lay the clouds over the sky."""
-        left = int(seconds * self._speed * self._canvas.height) % self._wide
-        seen = slice(left, left + self._canvas.width)
-        rows = out[: len(self._paint)]
-        rows *= self._keeps[:, seen]
-        rows += self._paint[:, seen]
+        left = (seconds * self._speed * self._canvas.height) % self._wide
+        seen = out[: self._rows]
+        seen *= self._keeps.at(left)
+        seen += self._paint.at(left)
 
 
 def cloud_density(canvas: Canvas, seed: int) -> Field:
@@ -221,7 +224,7 @@ class Aurora(Part):
             at_slow = (
                 (self._x - seconds * 5 * speed * wide / 512 + 200 * number) % len(self._veil.slow)
             ).astype(int)
-            ray = (0.5 + 1.0 * self._veil.rays[at]) * np.clip(self._veil.slow[at_slow] * 1.9 - 0.2, 0.12, 1.2)
+            ray = (0.5 + 1.0 * self._veil.rays[at]) * np.clip(self._veil.slow[at_slow] * 1.9 - 0.2, 0.3, 1.2)
             up = (line[None, :] - self._y) / tall
             body = np.where(up > 0, np.exp(-up * 2.0), np.exp(up * 16.0)) * ray[None, :]
             high = np.clip(up * 0.8, 0, 1)

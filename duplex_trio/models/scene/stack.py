@@ -23,6 +23,8 @@ Picture = npt.NDArray[np.floating[Any]]
 
 SWAY_S = 21.0
 """Seconds of one sway of the camera."""
+QUARTERS = 4
+"""Steps from one column to the next."""
 
 
 @frozen
@@ -54,10 +56,51 @@ class Canvas:
         """The row at which land begins."""
         return round(0.58 * self.height)
 
-    def left(self, depth: float, seconds: float) -> int:
-        """Where in a sheet the picture begins; `depth` is 0 for the sky and 1 for what is nearest."""
+    def few(self, count: int) -> int:
+        """How many of small things: `count` in 512 columns, fewer in a small picture, where each is as large."""
+        return max(1, round(count * min(1.0, max(0.3, self.width / 512))))
+
+    def left(self, depth: float, seconds: float) -> float:
+        """Where in a sheet the picture begins; `depth` is 0 for the sky and 1 for what is nearest.
+
+        A column less than the margin at most, so that there is one more to the right of what is seen.
+        """
         sway = math.sin(2 * math.pi * seconds / SWAY_S)
-        return self.margin + round(self.margin * depth * sway)
+        return self.margin + (self.margin - 1) * depth * sway
+
+
+class Window:
+    """What is seen of a wide sheet, between its columns too: a slow sway in whole columns would be seen to jump.
+
+    It moves in quarters of a column. What was mixed for one is kept until the next: most layers stay for a few frames.
+
+    Args:
+        sheet: shape (rows, columns, 3).
+        width: columns that are seen.
+    """
+
+    def __init__(self, sheet: Picture, width: int) -> None:
+        self._sheet = sheet
+        self._width = width
+        self._mixed: Picture | None = None
+        self._mixed_at = -1
+
+    def at(self, left: float) -> Picture:
+        """The columns from `left` on; not to be changed, and void at the next call."""
+        quarter = round(left * QUARTERS)
+        column, share = divmod(quarter, QUARTERS)
+        if not share:
+            return self._sheet[:, column : column + self._width]
+        if self._mixed is None:
+            self._mixed = np.empty((len(self._sheet), self._width, 3), np.float32)
+        if self._mixed_at != quarter:
+            right = np.float32(share / QUARTERS)
+            np.multiply(
+                self._sheet[:, column : column + self._width], np.float32(1.0) - right, out=self._mixed
+            )
+            self._mixed += self._sheet[:, column + 1 : column + 1 + self._width] * right
+            self._mixed_at = quarter
+        return self._mixed
 
 
 class Part(ABC):
@@ -68,11 +111,10 @@ class Part(ABC):
         """Change the picture in place; the same arguments always change it likewise."""
 
 
-@frozen(eq=False)
 class Layer(Part):
     """A sheet that covers.
 
-    Attributes:
+    Args:
         canvas: the size.
         top: its first row in the picture.
         paint: premultiplied colours, shape (rows, wide, 3).
@@ -80,29 +122,27 @@ class Layer(Part):
         depth: 0..1, how much it moves.
     """
 
-    canvas: Canvas
-    top: int
-    paint: Picture
-    keeps: Picture | None
-    depth: float
+    def __init__(self, canvas: Canvas, top: int, paint: Picture, keeps: Picture | None, depth: float) -> None:
+        self._canvas, self._top, self._depth = canvas, top, depth
+        self._paint = Window(paint, canvas.width)
+        self._keeps = None if keeps is None else Window(keeps, canvas.width)
+        self._rows = len(paint)
 
     def draw(self, out: Picture, frame: int, seconds: float) -> None:
         """Lay it over the picture."""
-        left = self.canvas.left(self.depth, seconds)
-        seen = slice(left, left + self.canvas.width)
-        rows = out[self.top : self.top + len(self.paint)]
-        if self.keeps is None:
-            rows[...] = self.paint[:, seen]
+        left = self._canvas.left(self._depth, seconds)
+        rows = out[self._top : self._top + self._rows]
+        if self._keeps is None:
+            rows[...] = self._paint.at(left)
             return
-        rows *= self.keeps[:, seen]
-        rows += self.paint[:, seen]
+        rows *= self._keeps.at(left)
+        rows += self._paint.at(left)
 
 
-@frozen(eq=False)
 class Glow(Part):
     """Light that is added, and that flickers.
 
-    Attributes:
+    Args:
         canvas: the size.
         top: its first row.
         light: shape (rows, wide, 3).
@@ -111,22 +151,29 @@ class Glow(Part):
         hertz: how often.
     """
 
-    canvas: Canvas
-    top: int
-    light: Picture
-    depth: float
-    flicker: float = 0.0
-    hertz: float = 1.0
+    def __init__(
+        self,
+        canvas: Canvas,
+        top: int,
+        light: Picture,
+        depth: float,
+        *,
+        flicker: float = 0.0,
+        hertz: float = 1.0,
+    ) -> None:
+        self._canvas, self._top, self._depth = canvas, top, depth
+        self._light = Window(light, canvas.width)
+        self._rows = len(light)
+        self._flicker, self._hertz = flicker, hertz
 
     def draw(self, out: Picture, frame: int, seconds: float) -> None:
         """Add it to the picture."""
-        left = self.canvas.left(self.depth, seconds)
-        rows = out[self.top : self.top + len(self.light)]
-        seen = self.light[:, left : left + self.canvas.width]
-        if self.flicker:
-            turn = 2 * math.pi * self.hertz * seconds
+        rows = out[self._top : self._top + self._rows]
+        seen = self._light.at(self._canvas.left(self._depth, seconds))
+        if self._flicker:
+            turn = 2 * math.pi * self._hertz * seconds
             waver = 0.6 * math.sin(turn) + 0.4 * math.sin(2.7 * turn + 1.0)
-            seen = seen * np.float32(1.0 + self.flicker * waver)
+            seen = seen * np.float32(1.0 + self._flicker * waver)
         rows += seen
 
 

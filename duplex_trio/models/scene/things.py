@@ -225,6 +225,44 @@ class Shoal(Part):
             blit(out, drawn, across, down, self._amount)
 
 
+class Whale(Part):
+    """A whale that passes slowly behind the fish."""
+
+    def __init__(self, canvas: Canvas, dim: float, amount: float) -> None:
+        self._canvas, self._amount = canvas, 0.85 * amount
+        size = 0.62 * canvas.height
+        back, belly = rgb(44, 92, 128) * dim, rgb(120, 168, 186) * dim
+
+        def draw(pen: _Pen) -> None:
+            pen.polygon([(0.20, 0.50), (0.02, 0.22), (0.10, 0.52), (0.0, 0.72), (0.22, 0.60)], back * 0.9)
+            pen.polygon(
+                [
+                    (0.14, 0.52),
+                    (0.40, 0.30),
+                    (0.72, 0.24),
+                    (0.92, 0.36),
+                    (0.99, 0.52),
+                    (0.88, 0.66),
+                    (0.60, 0.76),
+                    (0.34, 0.68),
+                ],
+                back,
+            )
+            pen.polygon(
+                [(0.99, 0.54), (0.88, 0.67), (0.60, 0.77), (0.40, 0.70), (0.66, 0.64), (0.86, 0.56)], belly
+            )
+            pen.polygon([(0.58, 0.68), (0.44, 0.98), (0.70, 0.72)], back * 0.8)
+            pen.round(0.86, 0.50, 0.012, 0.025, rgb(10, 20, 30))
+
+        self._sprite = sprite(size, size * 0.42, draw)
+
+    def draw(self, out: Picture, frame: int, seconds: float) -> None:
+        """Draw it on its way."""
+        across = (0.42 + seconds * 0.012) % 1.6 - 0.3
+        down = 0.36 + 0.025 * math.sin(seconds * 0.5)
+        blit(out, self._sprite, across * self._canvas.width, down * self._canvas.height, self._amount)
+
+
 def _fish(hue: Colour, band: Colour) -> Callable[[_Pen], None]:
     def draw(pen: _Pen) -> None:
         pen.polygon([(0.24, 0.5), (0.02, 0.16), (0.10, 0.5), (0.02, 0.84)], hue * 0.85)

@@ -50,7 +50,8 @@ class Water(Part):
             mix(palette.sun, palette.sky[2], 0.4) * (0.55 + 0.25 * (1 - palette.dark)) * amount * (1 - frozen)
         ).astype(np.float32)
         self._amount = amount
-        self._crest = 0.62 - 0.10 * amounts.storm
+        self._crest = 0.62 - 0.04 * amounts.storm
+        self._bright = _glitter(canvas, amounts)
 
     def draw(self, out: Picture, frame: int, seconds: float) -> None:
         """Mirror the rows above, then add waves."""
@@ -85,8 +86,25 @@ class Water(Part):
         np.maximum(crest, 0.0, out=crest)
         crest *= np.float32(2.6 * min(1.3, self._rough + 0.25))
         np.minimum(crest, 1.0, out=crest)
+        crest *= self._bright
         for channel in range(3):
             below[:, :, channel] += crest * self._spark[channel]
+
+
+def _glitter(canvas: Canvas, amounts: Amounts) -> Field:
+    """How bright waves are in each column: most under a low sun or the moon."""
+    columns = np.arange(canvas.width, dtype=np.float32) / canvas.width
+    low = max(amounts.sunset, amounts.dawn)
+    sun = (0.30 + 0.33 * amounts.sunset + 0.06 * amounts.dawn) * (
+        canvas.wide / canvas.width
+    ) - canvas.margin / canvas.width
+    moon = 0.74 * (canvas.wide / canvas.width) - canvas.margin / canvas.width
+    path = low * np.exp(-(((columns - sun) / 0.10) ** 2)) + amounts.moon * np.exp(
+        -(((columns - moon) / 0.08) ** 2)
+    )
+    clear = 1 - max(amounts.storm, amounts.clouds, amounts.rain)
+    bright: Field = (0.55 + 0.25 * amounts.day * clear + 1.5 * path * clear).astype(np.float32)
+    return bright
 
 
 def ripples_of(canvas: Canvas, seed: int) -> Field:
@@ -124,7 +142,7 @@ class Shore(Part):
     def draw(self, out: Picture, frame: int, seconds: float) -> None:
         """Lay dry sand, and mix sand, foam and water where they meet."""
         wide, high = self._canvas.width, self._canvas.height
-        left = self._canvas.left(0.8, seconds)
+        left = int(self._canvas.left(0.8, seconds))
         seen = slice(left, left + wide)
         dry = self._start + self._to - self._from
         beyond = out[self._to :]

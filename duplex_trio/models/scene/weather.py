@@ -6,7 +6,7 @@ import numpy as np
 
 from duplex_trio.models.scene.geometry import Geometry
 from duplex_trio.models.scene.land import SEEN, glow_colours
-from duplex_trio.models.scene.palette import AUTUMN_LEAVES, BLOSSOM, Palette, mix, rgb
+from duplex_trio.models.scene.palette import AUTUMN_LEAVES, BLOSSOM, SAND, Palette, mix, rgb
 from duplex_trio.models.scene.particles import Drift, Fire, Fog, Rain
 from duplex_trio.models.scene.reading import Amounts
 from duplex_trio.models.scene.stack import Part
@@ -21,6 +21,23 @@ def weather_parts(geometry: Geometry, amounts: Amounts, palette: Palette) -> lis
     if amounts.fog > SEEN:
         white = mix(palette.haze, rgb(255, 255, 255) * palette.light, 0.35)
         parts.append(Fog(canvas, geometry.get("billows"), white, 0.3 * amounts.fog))
+    if amounts.desert > SEEN:
+        dust = np.stack([mix(SAND, rgb(255, 240, 210), 0.4) * np.maximum(palette.light, 0.4)])
+        parts.append(
+            Drift(
+                canvas,
+                seed,
+                purpose=117,
+                count=130,
+                amount=amounts.desert * (1 - amounts.snowfall),
+                colours=dust,
+                radius=0.0035,
+                fall=0.006,
+                blow=0.16,
+                sway=0.01,
+                top=0.5,
+            )
+        )
     if amounts.rain > SEEN:
         parts.append(
             Rain(canvas, geometry.get("rain"), amounts.rain, 60.0 + 75.0 * float(palette.light.mean()))

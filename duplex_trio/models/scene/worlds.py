@@ -209,6 +209,7 @@ def _planet(canvas: Canvas, shapes: SpaceShapes, amounts: Amounts) -> Layer:
 
 
 def _dots(canvas: Canvas, seed: int, purpose: int, count: int, power: float, *, cross: bool = False) -> Field:
+    count = canvas.few(count)
     source = dice(seed, purpose)
     sky = np.zeros((canvas.height, canvas.wide), np.float32)
     y = source.integers(1, canvas.height - 1, count)
