@@ -152,7 +152,7 @@ def _open(app: RealtimeApp, omni: AsyncOmniBase, video: VideoOmni | None, option
             video.serve_as(options.model_name)
         from duplex_trio.serving.video import VideoEndpoint  # where there is none, nothing of it is loaded
 
-        endpoint = VideoEndpoint(omni=video, log_prompts=options.log_transcripts)
+        endpoint = VideoEndpoint(omni=video, deployment=app.deployment, log_prompts=options.log_transcripts)
     app.deployment.open(service, endpoint)
 
 

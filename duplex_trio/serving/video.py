@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING
 import trio
 from attrs import frozen
 
+from duplex_trio.protocol.video import VideoErrorEvent, encode_event
 from duplex_trio.serving.channel import ChannelClosedError, WebSocketChannel
 from duplex_trio.serving.nowhere import selected_subprotocol
 from duplex_trio.video.transport import TransportClosedError, VideoTransport
 
 if TYPE_CHECKING:
     from duplex_trio.entrypoints.video_omni import VideoOmni
+    from duplex_trio.serving.deployment import Deployment
 
+GOING_AWAY = 1001
 CLOSE_REASON_MAX_BYTES = 123
 """What a close frame holds beside its code (RFC 6455 5.5)."""
 CLOSE_TIMEOUT_S = 5.0
@@ -27,19 +30,44 @@ CLOSE_TIMEOUT_S = 5.0
 class ChannelTransport(VideoTransport):
     """A video over one WebSocket that has been accepted.
 
+    Who has not said yet what is to be seen holds no place, and no drain waits for it: it is told that the server
+    is on its way out, and left.
+
     Args:
         channel: the WebSocket.
+        deployment: what is served.
     """
 
-    def __init__(self, channel: WebSocketChannel) -> None:
+    def __init__(self, channel: WebSocketChannel, deployment: Deployment) -> None:
         self._channel = channel
+        self._deployment = deployment
+        self._undecided = True
 
     async def receive(self) -> str | None:
         """Wait for the next message."""
         try:
+            if self._undecided:
+                return await self._receive_first()
             return await self._channel.receive()
         except ChannelClosedError as closed:
             raise TransportClosedError(closed.code) from None
+
+    async def _receive_first(self) -> str | None:
+        undecided = self._deployment.undecided
+        with trio.CancelScope() as scope:
+            undecided.add(scope)
+            try:
+                if not self._deployment.draining:
+                    first = await self._channel.receive()
+                    self._undecided = False
+                    return first
+            finally:
+                undecided.discard(scope)
+        refusal = VideoErrorEvent(code="server_shutdown", message="The server is shutting down.")
+        with trio.move_on_after(CLOSE_TIMEOUT_S), suppress(trio.BrokenResourceError):
+            await self._channel.send(encode_event(refusal))
+        await self.close(GOING_AWAY, refusal.code)
+        raise TransportClosedError(GOING_AWAY)
 
     async def send_text(self, text: bytes) -> None:
         """Write one text message."""
@@ -62,13 +90,15 @@ class VideoEndpoint:
 
     Attributes:
         omni: the engine.
+        deployment: what is served.
         log_prompts: write what clients want to see into the log.
     """
 
     omni: VideoOmni
+    deployment: Deployment
     log_prompts: bool = False
 
     async def serve(self, channel: WebSocketChannel) -> None:
         """Serve one WebSocket whose client may come in, from the request for it to its end."""
         await channel.accept(selected_subprotocol(channel))
-        await self.omni.serve(ChannelTransport(channel), log_prompts=self.log_prompts)
+        await self.omni.serve(ChannelTransport(channel, self.deployment), log_prompts=self.log_prompts)

@@ -7,12 +7,14 @@ from typing import Any
 import orjson
 import pytest
 import trio
+import trio.testing
 from h2.events import DataReceived, ResponseReceived
 
 from duplex_trio.entrypoints.video_omni import VideoOmni
 from duplex_trio.models.scripted.video import ScriptedVideoPipeline
 from duplex_trio.serving.asgi_channel import AsgiChannel
 from duplex_trio.serving.channel import ChannelClosedError
+from duplex_trio.serving.deployment import Deployment
 from duplex_trio.serving.options import ServeOptions
 from duplex_trio.serving.run import make_app
 from duplex_trio.serving.video import ChannelTransport
@@ -45,9 +47,13 @@ class Peer:
         return {"type": "websocket.disconnect", "code": 1001}
 
 
+def transport_of(peer: Peer, deployment: Deployment | None = None) -> ChannelTransport:
+    return ChannelTransport(AsgiChannel(SCOPE, peer.receive, peer.send), deployment or Deployment())
+
+
 async def test_a_pair_is_a_text_and_a_binary_message() -> None:
     peer = Peer(2)
-    await ChannelTransport(AsgiChannel(SCOPE, peer.receive, peer.send)).send_pair(b"{}", b"\x00\xff")
+    await transport_of(peer).send_pair(b"{}", b"\x00\xff")
     assert [message.get("text") or message.get("bytes") for message in peer.sent] == ["{}", b"\x00\xff"]
 
 
@@ -55,7 +61,7 @@ async def test_a_pair_that_is_cut_leaves_a_socket_that_can_only_be_closed(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     peer = Peer(1)
-    transport = ChannelTransport(AsgiChannel(SCOPE, peer.receive, peer.send))
+    transport = transport_of(peer)
     with trio.move_on_after(1) as scope:
         await transport.send_pair(b"{}", b"x")
     assert scope.cancelled_caught
@@ -71,15 +77,57 @@ async def test_a_pair_that_is_cut_leaves_a_socket_that_can_only_be_closed(
 async def test_a_client_that_takes_no_close_frame_is_left(autojump_clock: trio.testing.MockClock) -> None:
     peer = Peer(0)
     with trio.fail_after(60):
-        await ChannelTransport(AsgiChannel(SCOPE, peer.receive, peer.send)).close(1000, "done")
+        await transport_of(peer).close(1000, "done")
     assert peer.sent == []
+
+
+class SilentPeer(Peer):
+    async def receive(self) -> dict[str, Any]:
+        await trio.sleep_forever()
+        raise AssertionError
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+async def test_who_has_not_begun_is_told_of_a_drain_at_once(when: str) -> None:
+    peer, deployment = SilentPeer(2), Deployment()
+    if when == "before":
+        deployment.begin_drain()
+
+    async def receive() -> None:
+        with pytest.raises(TransportClosedError) as closed:
+            await transport_of(peer, deployment).receive()
+        assert closed.value.code == 1001
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(receive)
+        await trio.testing.wait_all_tasks_blocked()
+        deployment.begin_drain()
+    told, goodbye = peer.sent
+    assert orjson.loads(told["text"])["code"] == "server_shutdown"
+    assert (goodbye["type"], goodbye["code"]) == ("websocket.close", 1001)
+    assert deployment.undecided == set()
+
+
+async def test_who_has_begun_is_not_cut_by_a_drain() -> None:
+    """Its video is, in its time."""
+
+    class Talking(SilentPeer):
+        async def receive(self) -> dict[str, Any]:
+            await trio.lowlevel.checkpoint()
+            return {"type": "websocket.receive", "text": "x"}
+
+    peer, deployment = Talking(1), Deployment()
+    transport = transport_of(peer, deployment)
+    assert await transport.receive() == "x"
+    deployment.begin_drain()
+    assert await transport.receive() == "x"
 
 
 async def test_who_has_gone_is_told_with_the_code() -> None:
     peer = Peer(0)
     channel = AsgiChannel(SCOPE, peer.receive, peer.send)
     with pytest.raises(TransportClosedError) as closed:
-        await ChannelTransport(channel).receive()
+        await transport_of(peer).receive()
     assert closed.value.code == 1001
     with pytest.raises(ChannelClosedError):
         await channel.receive()
