@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
+import orjson
 from attrs import define
 
 from duplex_trio.testing.browser import Page, open_page
@@ -91,6 +93,17 @@ class Viewer:
         """What the page has to say, once it has something to say."""
         await self.page.until("!document.getElementById('notice').hidden")
         return await self.text("notice")
+
+    async def last_json(self, type: str) -> Any:
+        """The message of a type that the log shows last, as a reader of the log sees it who opens it."""
+        await self.choose("log-kind", "all")
+        text: str = await self.page.run(
+            f"(async () => {{ const row = [...document.querySelectorAll('#log-list li')].findLast("
+            f" (row) => row.dataset.type === '{type}'); const details = row.querySelector('details');"
+            " const opened = new Promise((resolve) => details.addEventListener('toggle', resolve));"
+            " details.open = true; await opened; return row.querySelector('pre').textContent; })()"
+        )
+        return orjson.loads(text)
 
     async def logged(self) -> list[tuple[str, str]]:
         """Every message that the log shows: its way and its type."""

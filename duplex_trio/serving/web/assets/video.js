@@ -1,21 +1,24 @@
 /** The page: what its controls do, and what it shows of a video. The parts it is made of know nothing of it. */
 
+import { drawFigures } from "./board.js";
 import { VideoConnection, newId } from "./connection.js";
 import { describe, chunksSaid } from "./describe.js";
 import { askServer, explainClose, explainError, explainRefusal, explainUnopened } from "./explain.js";
-import { Pace, bytes, clock, ms, seconds } from "./figures.js";
+import { seconds } from "./figures.js";
 import { saveAs, copy } from "./files.js";
-import { InteractionBook } from "./interactions.js";
 import { EventLog } from "./log.js";
 import { Clip, Player, canPlay } from "./player.js";
 import { drawPrompts } from "./prompts.js";
 import { readSettings, settle } from "./settings.js";
+import { Show } from "./show.js";
 import { FIRST_PROMPT, offerSuggestions } from "./suggestions.js";
 
 /** @typedef {"idle" | "connecting" | "running" | "stopping" | "done" | "failed"} State */
 
 const REPORT_EVERY_MS = 250;
 const AMBIENT_EVERY_MS = 250;
+/** A shorter wait is seen by who looks; to tell of it would only be restless. */
+const WAIT_TOLD_AFTER_MS = 700;
 
 const $ = (id) => document.getElementById(id);
 const video = $("video");
@@ -24,43 +27,13 @@ const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const touched = matchMedia("(pointer: coarse)");
 const log = new EventLog({ list: $("log-list"), empty: $("log-empty"), counter: $("log-count") });
 
-/** The video that is shown, and all that belongs to it. */
-class Show {
-  connection = null;
-  player = null;
-  clip = null;
-  book = new InteractionBook();
-  pace = new Pace();
-  /** The server's `video.start`. */
-  begun = null;
-  error = null;
-  frames = 0;
-  shownS = 0;
-  over = false;
-  reportedAt = 0;
-  reportedS = 0;
-  ambientAt = 0;
-  lastAckMs = null;
-  lastPictureMs = null;
-
-  constructor(settings, prompt) {
-    this.settings = settings;
-    this.prompt = prompt;
-  }
-
-  get fps() {
-    return this.begun?.config.fps ?? 24;
-  }
-
-  get chunkS() {
-    return this.begun ? this.begun.chunk_frames / this.fps : null;
-  }
-}
-
+/** @type {Show | null} */
 let show = null;
+/** Of the saved clip, while it is played again. @type {string | null} */
 let replayUrl = null;
 /** Whether somebody has moved the slider: until then it follows the model's own choice. */
 let transitionChosen = false;
+let waiting = 0;
 
 // ---------------------------------------------------------------- what people do
 
@@ -287,9 +260,17 @@ function playerState(state) {
   const running = document.body.dataset.state === "running";
   if (state === "ended") show.connection.close();
   if (state === "paused") report(performance.now(), { always: true });
-  if (running) say({ playing: "Playing", waiting: "Waiting for pictures…", paused: "Paused" }[state] ?? "Playing");
-  $("spinner").hidden = !(running && state === "waiting");
+  clearTimeout(waiting);
+  if (state === "waiting" && running) waiting = setTimeout(showWaiting, WAIT_TOLD_AFTER_MS);
+  else if (running) say(state === "paused" ? "Paused" : "Playing");
+  $("spinner").hidden = true;
   showPlaying(state === "playing" || state === "waiting");
+}
+
+function showWaiting() {
+  if (document.body.dataset.state !== "running") return;
+  say("Waiting for pictures…");
+  $("spinner").hidden = false;
 }
 
 function showPlaying(playing) {
@@ -299,11 +280,11 @@ function showPlaying(playing) {
 
 /** A picture is on the screen. */
 function shown(mediaS, now) {
-  show.shownS = mediaS;
   // Half a frame: a frame's time and the sum of the frames before it are rounded apart.
   const seen = show.book.seen(mediaS + 0.5 / show.fps, now);
   if (seen.length) {
     show.lastPictureMs = seen.at(-1).pictureMs;
+    $("news").textContent = `Now on screen: ${seen.at(-1).prompt}`;
     listPrompts();
     moved();
   }
@@ -320,15 +301,7 @@ function shown(mediaS, now) {
 
 function moved() {
   if (!show?.player) return;
-  const quality = video.getVideoPlaybackQuality?.();
-  $("f-buffered").textContent = seconds(show.player.aheadS);
-  $("f-fps").textContent = show.pace.fps === null ? "–" : `${show.pace.fps.toFixed(1)} fps`;
-  $("f-interval").textContent = ms(show.pace.intervalMs);
-  $("f-ack").textContent = ms(show.lastAckMs);
-  $("f-picture").textContent = ms(show.lastPictureMs);
-  $("f-frames").textContent = `${show.frames} / ${quality?.droppedVideoFrames ?? 0}`;
-  $("elapsed").textContent = clock(video.currentTime);
-  $("clip-size").textContent = bytes(show.clip.size);
+  drawFigures(show, video);
   $("save").disabled = !show.clip.size;
   document.body.dataset.heldS = show.player.heldS.toFixed(3);
   report(performance.now());
