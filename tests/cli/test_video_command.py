@@ -380,3 +380,27 @@ def test_ctrl_c_leaves_a_whole_file(tmp_path: Path, slow_model: str, terminal: b
     assert b"mfra" in data[-4096:], "the trailer is there"
     assert f"{len(frames)} frames of 64x64" in said
     assert str(out) in said
+
+
+@pytest.mark.models
+@pytest.mark.e2e
+@pytest.mark.slow
+def test_the_scene_renderer_changes_the_picture_when_it_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "clip.mp4"
+    arguments = ["--seconds", "4", "--transition", "0", "--size", "256x256", "--seed", "2", "--out", str(out)]
+    then = ["--then", "2s", "a starry night over mountains"]
+    assert main(["video", "a tropical beach at noon", *then, *arguments, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    frames = [frame.astype(np.float32) for frame in decode_frames(out.read_bytes())]
+    assert len(frames) == result["frames"] == round(4 * result["fps"])
+    assert frames[0].shape == (256, 256, 3)
+    (turn,) = result["turns"]
+    assert turn["outcome"] == "completed"
+    begin = round(turn["started_s"] * result["fps"])
+    assert 2 <= turn["started_s"] < 4
+    day, night = frames[begin - 1].mean(), frames[-1].mean()
+    assert night < day / 2, "night is darker than noon"
+    drift = np.abs(frames[begin - 1] - frames[0]).mean()
+    assert np.abs(frames[begin] - frames[begin - 1]).mean() > 3 * drift, "it changes there, and at once"
