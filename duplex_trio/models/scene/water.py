@@ -41,9 +41,12 @@ class Water(Part):
         mirror = (
             (0.74 - 0.36 * self._near * (1 - 0.7 * calm)) * (0.9 - 0.35 * frozen) * (1 - 0.35 * amounts.beach)
         )
-        self._mirror = np.repeat(np.repeat((mirror * amount)[:, None, None], canvas.width, 1), 3, 2).astype(
+        # Water gives back the colour of the sky's lower part, also of a sun that is white itself.
+        warmth = mix(rgb(1, 1, 1), palette.sky[2] / max(1.0, float(palette.sky[2].max())), 0.6).astype(
             np.float32
         )
+        tinted = (mirror * amount)[:, None, None].astype(np.float32) * warmth
+        self._mirror = np.repeat(tinted, canvas.width, axis=1)
         body = deep[None, :] * (1 - mirror)[:, None] * (0.85 + 0.25 * (1 - self._near))[:, None] * amount
         self._body = np.repeat(body[:, None, :], canvas.width, axis=1).astype(np.float32)
         self._spark = (
