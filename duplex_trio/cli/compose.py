@@ -11,6 +11,7 @@ from duplex_trio.cli.deployments import open_deployment
 from duplex_trio.cli.errors import CommandError
 from duplex_trio.deploy import DeployConfig, named_deployments, with_models
 from duplex_trio.entrypoints.start_up import StartPlan, build_omni, plan_start
+from duplex_trio.models.errors import ModelReferenceError
 
 if TYPE_CHECKING:
     from duplex_trio.entrypoints.omni_base import AsyncOmniBase
@@ -117,10 +118,15 @@ def make_video(plan: StartPlan) -> VideoOmni:
     """Find the models of a deployment of video and make its engine, not running yet. Blocking.
 
     Raises:
-        CommandError: the pipeline cannot do with what the deployment says.
-        ModelReferenceError: a model is not there, and what to do about it.
+        CommandError: the pipeline cannot do with what the deployment says, or a model is not there, and what to do
+            about it.
     """
-    return cast("VideoOmni", make_omni(plan))
+    try:
+        return cast("VideoOmni", make_omni(plan))
+    except ModelReferenceError as error:
+        raise CommandError(
+            f"the video beside it: {error}; --video-model {NO_VIDEO} serves without"
+        ) from error
 
 
 def make_omni(plan: StartPlan, *, instructions: str | None = None) -> AsyncOmniBase:

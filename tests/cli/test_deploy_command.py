@@ -83,6 +83,13 @@ def test_what_ships_for_a_cpu_can_be_served(capsys: pytest.CaptureFixture[str], 
     assert (status, "beside it" in text) == (0, False)
 
 
+def test_video_needs_its_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("duplex_trio.cli.deploy.check.find_spec", lambda name: None if name == "av" else 1)
+    (fault,) = check_deployment("scripted_video").faults
+    assert "needs PyAV" in fault.message
+    assert check_deployment("scripted").faults == []
+
+
 @pytest.mark.parametrize(
     ("video", "told"),
     [

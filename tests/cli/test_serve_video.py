@@ -86,6 +86,18 @@ def test_a_fault_in_what_a_deployment_names_is_told_as_its(tmp_path: Path) -> No
         plan_video(None, planned(str(tmp_path / "top.yaml")))
 
 
+def test_a_model_of_video_that_is_not_there_is_told_with_a_way_out(tmp_path: Path) -> None:
+    (tmp_path / "video.yaml").write_text(
+        "base_config: scene\nstages: [{stage_id: 0, model: ./no_such_folder}]\n"
+    )
+    plan = plan_video(str(tmp_path / "video.yaml"), planned("scripted"))
+    assert plan is not None
+    with pytest.raises(
+        CommandError, match=r"the video beside it: .*no_such_folder.*--video-model none serves without"
+    ):
+        make_video(plan)
+
+
 def test_video_alone_is_an_engine_of_video() -> None:
     plan = planned("scripted_video")
     assert plan_video(None, plan) is plan_video("none", plan) is None

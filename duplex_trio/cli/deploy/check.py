@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 from attrs import Factory, define
 
@@ -111,6 +112,9 @@ def _findings(pipeline: type[Pipeline], deploy: DeployConfig) -> Iterator[Findin
             load_declared(pipeline.config, needed)
     except DeclaredPathError as error:
         yield Finding(key="pipeline", message=f"cannot be used: {error}")
+    if session_mode(pipeline.config, deploy) == "video" and find_spec("av") is None:
+        message = "needs PyAV to encode video, which is not installed: `duplex-trio install cpu`, or duplex-trio[video]"
+        yield Finding(key="", message=message)
     yield from device_findings(deploy, os.environ)
     for spec in pipeline.config.stages:
         stage = deploy.stage(spec.stage_id)
