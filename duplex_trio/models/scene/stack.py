@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from attrs import define, field, frozen
+from attrs import frozen
 
 from duplex_trio.models.scene.noise import Field
 from duplex_trio.models.scene.palette import Colour
@@ -177,7 +177,7 @@ class Glow(Part):
         rows += seen
 
 
-@define(eq=False)
+@frozen(eq=False)
 class Shape:
     """Where something is and how it is lit, before it has a colour.
 
@@ -192,13 +192,6 @@ class Shape:
     cover: Field
     shade: Field
     light: Picture | None = None
-    _flat: tuple[Field, Field] | None = field(default=None, init=False)
-
-    def flat(self) -> tuple[Field, Field]:
-        """Cover, and cover times shade, of each colour of each pixel: shape (rows, 3 * wide). Kept once it is made."""
-        if self._flat is None:
-            self._flat = (np.repeat(self.cover, 3, axis=1), np.repeat(self.cover * self.shade, 3, axis=1))
-        return self._flat
 
 
 def coloured(
@@ -215,11 +208,14 @@ def coloured(
         amount: how much of it is shown.
         depth: of the layer.
     """
-    cover, shaded = shape.flat()
-    paint = shaded * np.tile((colour * (amount * (1.0 - fade))).astype(np.float32), canvas.wide)
+    # A number for each colour of each pixel lets what follows run through; kept so, shapes would take thrice as much.
+    cover, shaded = (np.repeat(numbers, 3, axis=1) for numbers in (shape.cover, shape.cover * shape.shade))
+    paint = shaded
+    paint *= np.tile((colour * (amount * (1.0 - fade))).astype(np.float32), canvas.wide)
     if fade > 0.0:
         paint += cover * np.tile((haze * (amount * fade)).astype(np.float32), canvas.wide)
-    keeps = np.multiply(cover, np.float32(-amount))
+    keeps = cover
+    keeps *= np.float32(-amount)
     keeps += np.float32(1.0)
     size = (*shape.cover.shape, 3)
     return Layer(canvas, shape.top, paint.reshape(size), keeps.reshape(size), depth)
