@@ -88,6 +88,8 @@ def test_pipelines_are_listed_with_the_packages_that_have_them(capsys: pytest.Ca
     listing = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
     assert list(listing) == [
         "cascade",
+        "glyph_flow",
+        "scene",
         "scripted",
         "scripted_lockstep",
         "scripted_native",

@@ -152,5 +152,5 @@ def test_an_unknown_name_gets_a_hint() -> None:
         pipeline_config("scripted_turn")
     assert caught.value.name == "scripted_turn"
     assert str(caught.value).startswith(
-        "there is no pipeline 'scripted_turn' (did you mean scripted_turns?); there are cascade, scripted"
+        "there is no pipeline 'scripted_turn' (did you mean scripted_turns?); there are cascade, glyph_flow"
     )

@@ -237,6 +237,8 @@ async def test_a_submit_that_an_abort_overtook_raises(carried_beside: RunStage) 
             nursery.start_soon(submit)
             await wait_all_tasks_blocked()
             stage.abort(["a"])
+            # To a process it travels another way than the leave to go on, and is to be there first.
+            await wait_all_tasks_blocked(cushion=0.05)
         await raised.wait()
 
 
