@@ -33,6 +33,9 @@ _WIDTHS = (40, 80, 144)
 _CONDITION = 192
 _TIME = 64
 _SKETCH = 448
+MOMENT_MIN = 0.05
+"""The velocity of earlier moments is taken as of this one, where it would be a division by nothing."""
+
 COMPONENTS = 256
 """Pictures that a sketch is mixed of."""
 
@@ -82,6 +85,10 @@ class _Attention(nn.Module):  # type: ignore[misc]  # torch is not read by the t
 
 class GlyphNet(nn.Module):  # type: ignore[misc]  # torch is not read by the type checker
     """Velocity of noisy pictures: the noise minus the picture, as rectified flow defines it.
+
+    On the line x = (1 - t) picture + t noise the velocity is (x - picture) / t. So the UNet adds to the sketch what it
+    lacks of the picture, and the velocity follows: the noise need not go through the UNet, and where it has learnt
+    nothing yet the sketch is what comes out.
 
     About three million numbers, more than half of them for the sketch. Three levels of 16, 8 and 4 pixels a side;
     pictures enter as 2x2 patches.
@@ -154,19 +161,21 @@ class GlyphNet(nn.Module):  # type: ignore[misc]  # torch is not read by the typ
         """Predict velocities.
 
         Args:
-            x: (batch, 4, 32, 32), on the straight line between the picture (moment 0) and noise (1).
+            x: (batch, 4, 32, 32), float32, on the straight line between the picture (moment 0) and noise (1).
             moment: (batch,), in [0, 1].
             place: (batch, 3), where and how large the glyph is.
             prompt: (batch, 192), of `read_prompts`.
-            sketch: (batch, 4, 32, 32), of `draw_sketches`, brought to its place; zero where the prompt is withheld.
+            sketch: (batch, 4, 32, 32), float32, of `draw_sketches`, brought to its place; zero where the prompt is
+                withheld.
 
         Returns:
             (batch, 4, 32, 32).
         """
-        condition = self.moment(torch.cat([_waves(moment), place.float()], dim=1).to(x.dtype)) + prompt
+        kind = self.enter.weight.dtype
+        condition = self.moment(torch.cat([_waves(moment), place.float()], dim=1).to(kind)) + prompt
         condition = functional.silu(condition)
         hidden16 = self.down1(
-            self.enter(functional.pixel_unshuffle(torch.cat([x, sketch], dim=1), 2)), condition
+            self.enter(functional.pixel_unshuffle(torch.cat([x, sketch], dim=1).to(kind), 2)), condition
         )
         hidden8 = self.down2(self.shrink1(hidden16), condition)
         hidden = self.down3(self.shrink2(hidden8), condition)
@@ -174,7 +183,13 @@ class GlyphNet(nn.Module):  # type: ignore[misc]  # torch is not read by the typ
         hidden = self.up2(_double(self.grow2(hidden)) + hidden8, condition)
         hidden = self.up1(_double(self.grow1(hidden)) + hidden16, condition)
         hidden = self.leave(functional.silu(self.leave_norm(hidden)))
-        return functional.pixel_shuffle(hidden, 2)
+        picture = functional.pixel_shuffle(hidden, 2) + sketch + blank(sketch)
+        return (x - picture) / moment.clamp_min(MOMENT_MIN)[:, None, None, None]
+
+
+def blank(like: torch.Tensor) -> torch.Tensor:
+    """What an empty picture has in its four channels: white and transparent; shape (4, 1, 1)."""
+    return like.new_tensor([1.0, 1.0, 1.0, -1.0])[:, None, None]
 
 
 def placed(pictures: torch.Tensor, place: torch.Tensor) -> torch.Tensor:

@@ -17,7 +17,7 @@ STEPS = 6
 STEPS_MAX = 64
 """A chunk of so many steps takes some seconds; the network gains nothing by more."""
 
-GUIDANCE = 2.0
+GUIDANCE = 1.5
 """Guidance where a request does not say."""
 
 

@@ -35,21 +35,22 @@ class FlowSampler:
     """Draws pictures from a network; has no state of its own, so that several videos may share it.
 
     Args:
-        network: trained; a copy of it is used.
+        network: trained, in single precision; reads the prompts itself, while a copy of it takes the steps.
         dtype: of the computation; what is the quicker by default.
     """
 
     def __init__(self, network: GlyphNet, dtype: torch.dtype | None = None) -> None:
         self.dtype = dtype or fastest_dtype()
+        self._reader = network
         self._network = copy.deepcopy(network).to(dtype=self.dtype, memory_format=torch.channels_last).eval()
 
     def read(self, wanted: torch.Tensor, against: torch.Tensor | None = None) -> Prompts:
         """Read embeddings of shape (384,) and unit length."""
-        embeddings = torch.stack([wanted if against is None else against, wanted]).to(self.dtype)
+        embeddings = torch.stack([wanted if against is None else against, wanted])
         known = torch.tensor([against is not None, True])
         with torch.inference_mode():
-            sketches = self._network.draw_sketches(embeddings).float() * known[:, None, None, None]
-            return Prompts(self._network.read_prompts(embeddings, known), sketches)
+            sketches = self._reader.draw_sketches(embeddings) * known[:, None, None, None]
+            return Prompts(self._reader.read_prompts(embeddings, known).to(self.dtype), sketches)
 
     def sample(
         self,
@@ -79,16 +80,15 @@ class FlowSampler:
         first, twice = (0, 2) if guided else (1, 1)
         prompt = prompts.read[first:].repeat_interleave(batch, dim=0)
         places = place.repeat(twice, 1)
-        sketch = placed(prompts.sketches[first:].repeat_interleave(batch, dim=0), places).to(self.dtype)
+        sketch = placed(prompts.sketches[first:].repeat_interleave(batch, dim=0), places)
         x = noise.float()
         for moment, following in pairwise(moments_of(steps)):
             if cancelled():
                 return None
-            batched = x.to(self.dtype).repeat(twice, 1, 1, 1).contiguous(memory_format=torch.channels_last)
+            batched = x.repeat(twice, 1, 1, 1).contiguous(memory_format=torch.channels_last)
             with torch.inference_mode():
                 moments = torch.full((twice * batch,), moment)
                 velocity = self._network(batched, moments, places, prompt, sketch)
-            velocity = velocity.float()
             if guided:
                 plain, steered = velocity.chunk(2)
                 velocity = plain + guidance * (steered - plain)

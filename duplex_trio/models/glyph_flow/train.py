@@ -172,7 +172,8 @@ def _phrased(bar: Progress, glyphs: GlyphSet, encoder: Path, out: Path) -> Phras
 def _trainer(bar: Progress, glyphs: GlyphSet, phrased: Phrased, args: argparse.Namespace) -> Trainer:
     from duplex_trio.models.glyph_flow.training import Trainer, TrainingSettings
 
-    trainer = Trainer(glyphs, phrased, TrainingSettings(seed=args.seed, batch=args.batch))
+    settings = TrainingSettings(seed=args.seed, batch=args.batch, sketch_steps=args.sketch_steps)
+    trainer = Trainer(glyphs, phrased, settings)
     resume = args.out / RESUME
     if resume.is_file() and not args.restart:
         trainer.restore(resume)
@@ -194,6 +195,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--encoder", default=MINILM.name, help="the sentence encoder (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--batch", type=int, default=32, help="pictures a step (default: %(default)s)")
+    parser.add_argument("--sketch-steps", type=int, default=3000, help="before them (default: %(default)s)")
     parser.add_argument("--restart", action="store_true", help="do not go on from what the folder holds")
     return parser
 

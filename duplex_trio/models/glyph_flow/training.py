@@ -20,7 +20,7 @@ from attrs import frozen
 from torch.nn import functional
 
 from duplex_trio.models.glyph_flow.glyphs import GlyphSet
-from duplex_trio.models.glyph_flow.network import COMPONENTS, SIDE, GlyphNet, placed
+from duplex_trio.models.glyph_flow.network import COMPONENTS, MOMENT_MIN, SIDE, GlyphNet, blank, placed
 from duplex_trio.models.glyph_flow.phrased import Phrased
 
 
@@ -58,6 +58,10 @@ SIZES = (-0.28, 0.0)
 """The logarithm of a picture's size lies between these; at 0 it fills the frame."""
 
 
+COUNTED_MIN = 0.2
+"""Errors count no more than they do at this moment."""
+
+
 class Trainer:
     """One training, step by step; the same settings and data give the same steps.
 
@@ -75,9 +79,9 @@ class Trainer:
         self.sketched = 0
         self.seconds = 0.0
         self.mean_loss = math.nan
-        white = torch.tensor([1.0, 1.0, 1.0, -1.0])[:, None, None]
-        self._blank = white
-        self._pictures = torch.from_numpy(glyphs.pictures) - white
+        pictures = torch.from_numpy(glyphs.pictures)
+        self._blank = blank(pictures)
+        self._pictures = pictures - self._blank
         self._embeddings = torch.from_numpy(phrased.vectors)
         self._many = torch.from_numpy(np.bincount(phrased.owners))
         self._first = self._many.cumsum(0) - self._many
@@ -121,7 +125,7 @@ class Trainer:
         for group in self._optimiser.param_groups:
             group["lr"] = rate
         self._optimiser.zero_grad(set_to_none=True)
-        loss = self._flow_loss(draw)
+        loss = self.flow_loss(draw)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self._flowing, 1.0)
         self._optimiser.step()
@@ -172,8 +176,8 @@ class Trainer:
         self._lengths = self.network.sketch_components.norm(dim=1)
         self._beyond = (left[:, count:] * sizes[count:]).square().sum(1)
 
-    def _flow_loss(self, draw: torch.Generator) -> torch.Tensor:
-        """The mean square error of the velocity, over a batch with its own places, moments and noise."""
+    def flow_loss(self, draw: torch.Generator) -> torch.Tensor:
+        """The mean square error of the velocity, over a batch that is drawn with its places, moments and noise."""
         count = self.settings.batch
         chosen = torch.randint(len(self._pictures), (count,), generator=draw)
         embedding = self._phrased(chosen, draw)
@@ -191,7 +195,10 @@ class Trainer:
         with torch.autocast("cpu", torch.bfloat16):
             prompt = self.network.read_prompts(embedding, known)
             velocity = self.network(noisy, moment, place, prompt, sketch)
-        return functional.mse_loss(velocity.float(), noise - picture)
+        # An error of the picture counts in the velocity by 1 / t: without a bound the few pictures that are nearly
+        # without noise would decide the step.
+        counted = moment.clamp_min(MOMENT_MIN) / moment.clamp_min(COUNTED_MIN)
+        return ((velocity - (noise - picture)) * counted[:, None, None, None]).square().mean()
 
     def _phrased(self, chosen: torch.Tensor, draw: torch.Generator) -> torch.Tensor:
         """Embeddings that stand for pictures: of any of their phrasings, moved a little."""

@@ -27,7 +27,7 @@ from duplex_trio.models.glyph_flow.training import Trainer, TrainingSettings  # 
 from duplex_trio.models.glyph_flow.weights import load_network, save_network  # noqa: E402
 
 GLYPHS = generated_glyphs()
-SETTINGS = TrainingSettings(batch=8, sketch_steps=5, sketch_batch=16, warm_up=2)
+SETTINGS = TrainingSettings(batch=8, sketch_steps=2, sketch_batch=16, warm_up=2)
 
 
 def phrased() -> Phrased:
@@ -42,10 +42,20 @@ def steps(training: Trainer, count: int) -> list[float]:
     return [training.train_step(0.1) for _ in range(count)]
 
 
+def loss_of(training: Trainer) -> float:
+    """On the same eight batches whenever it is asked."""
+    with torch.no_grad():
+        return float(np.mean([training.flow_loss(torch.Generator().manual_seed(n)).item() for n in range(8)]))
+
+
 def test_ten_steps_lower_the_loss_and_the_weights_load(tmp_path: Path) -> None:
-    training = trainer()
-    losses = steps(training, 10)
-    assert np.mean(losses[-3:]) < 0.8 * np.mean(losses[:3])
+    settings = TrainingSettings(batch=8, sketch_steps=40, sketch_batch=16, warm_up=5)
+    training = Trainer(GLYPHS, phrased(), settings)
+    before = loss_of(training)
+    errors = [error for _, error in script.train(training, script.Length(steps=10))]
+    assert (training.sketched, training.step, len(errors)) == (40, 10, 50)
+    assert errors[39] < 0.8 * errors[0], "of the sketches"
+    assert loss_of(training) < 0.8 * before
     path = tmp_path / "w.safetensors"
     save_network(training.kept, path, script.card(training, GLYPHS, "a command"))
     loaded = load_network(path)
@@ -57,13 +67,14 @@ def test_ten_steps_lower_the_loss_and_the_weights_load(tmp_path: Path) -> None:
 
 
 def test_a_resumed_training_takes_the_very_same_steps(tmp_path: Path) -> None:
-    whole = steps(trainer(), 4)
+    through = trainer()
+    whole = [through.sketch_step() for _ in range(2)] + steps(through, 4)
     first = trainer()
-    parts = steps(first, 2)
+    parts = [first.sketch_step() for _ in range(2)] + steps(first, 2)
     first.save(tmp_path / "state.pt")
     second = trainer()
     second.restore(tmp_path / "state.pt")
-    assert second.step == 2
+    assert (second.sketched, second.step) == (2, 2)
     assert parts + steps(second, 2) == whole
 
 
@@ -80,8 +91,9 @@ def test_it_does_not_go_on_with_other_data(tmp_path: Path) -> None:
 def test_a_training_has_the_length_that_was_asked_for(tmp_path: Path) -> None:
     training, resume = trainer(), tmp_path / "state.pt"
     seen = list(script.train(training, script.Length(steps=3), resume))
-    assert [progress for progress, _ in seen] == pytest.approx([1 / 3, 2 / 3, 1.0])
-    assert training.step == 3
+    sketches, flow = [1 / 2, 1.0], [1 / 3, 2 / 3, 1.0]
+    assert [progress for progress, _ in seen] == pytest.approx(sketches + flow)
+    assert (training.sketched, training.step) == (2, 3)
     assert resume.is_file()
     assert list(script.train(training, script.Length(steps=3))) == [], "nothing is left to do"
 
@@ -160,7 +172,7 @@ def test_the_command_trains_resumes_and_writes(tmp_path: Path) -> None:
         data = ["--glyphs", "16"]
     except FontMissingError:
         data = ["--generated"]
-    common = [*data, "--batch", "4", "--out", str(tmp_path)]
+    common = [*data, "--batch", "4", "--sketch-steps", "3", "--out", str(tmp_path)]
     assert script.main([*common, "--steps", "2"]) == 0
     assert script.main([*common, "--steps", "4"]) == 0
     told = json.loads((tmp_path / "glyph_flow.json").read_text())
