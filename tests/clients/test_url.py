@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from duplex_trio.clients import build_realtime_url
+from duplex_trio.clients import build_realtime_url, build_video_url
 from duplex_trio.clients.transport import Address
 
 BARE = "duplex=1&autostart=0"
@@ -51,3 +51,25 @@ def test_what_is_no_server_url_is_refused(url: str) -> None:
 def test_an_address_says_where_to_connect(url: str, address: Address, host_header: str) -> None:
     assert Address.of(url) == address
     assert address.host_header == host_header
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("h:1", "ws://h:1/v1/realtime/video"),
+        ("http://h:1/", "ws://h:1/v1/realtime/video"),
+        ("https://h/v1", "wss://h/v1/realtime/video"),
+        ("ws://h/v1/realtime", "ws://h/v1/realtime/video"),
+        ("ws://h/v1/realtime/video?a=b", "ws://h/v1/realtime/video?a=b"),
+        ("ws://h/behind/a/proxy", "ws://h/behind/a/proxy"),
+        ("ws://[::1]:8000", "ws://[::1]:8000/v1/realtime/video"),
+    ],
+)
+def test_a_server_url_is_completed_for_video(url: str, expected: str) -> None:
+    assert build_video_url(url) == expected
+
+
+@pytest.mark.parametrize("url", ["", "ftp://h", "ws://", "ws://h:0", "ws://h:99999"])
+def test_what_is_no_url_of_a_video(url: str) -> None:
+    with pytest.raises(ValueError):
+        build_video_url(url)
