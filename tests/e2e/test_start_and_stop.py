@@ -253,6 +253,8 @@ async def test_a_turn_deployment_has_no_websocket(tmp_path: Path, path: str, tar
             f"there is no WebSocket at {where}: this deployment answers requests "
             "(session_mode: turn) and has no sessions"
         )
+        if where == "/v1/realtime/video":
+            message = "/v1/realtime/video is not available: this deployment serves no video"
         assert told == {
             "type": "error",
             "error": {"type": "invalid_request_error", "code": "unsupported", "message": message},
