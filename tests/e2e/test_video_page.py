@@ -67,6 +67,8 @@ async def test_a_transition_is_seen_on_its_way(viewer: Viewer) -> None:
     assert await viewer.text("transition-said") == "5 chunks · 2.8 s"
     await viewer.say("white")
     await viewer.newest("active")
+    said = (await viewer.last_json("session.interaction"))["interaction"]
+    assert (said["event"], said["transition_chunks"]) == ({"prompt": "white"}, 5)
     await viewer.colour("90 < r && r < 165 && 90 < g && g < 165 && 90 < b && b < 165")
     await viewer.newest("completed")
     await viewer.colour("r > 235 && g > 235 && b > 235")
