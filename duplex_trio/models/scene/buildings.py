@@ -77,10 +77,10 @@ def neon_signs(canvas: Canvas, seed: int, *, purpose: int, base: float, tall: fl
     return sketch.shape(halo=0.011 * canvas.height)
 
 
-def street(canvas: Canvas, seed: int) -> tuple[Shape, Shape]:
-    """Houses on both sides of a road that runs to the horizon, their lit windows, and the road."""
+def street(canvas: Canvas, seed: int) -> tuple[Shape, Shape, Shape]:
+    """Houses on both sides of a road that runs to the horizon with their lit windows, the road, and the roofs."""
     source = dice(seed, 61)
-    houses, road = Sketch(canvas, lights=True), Sketch(canvas)
+    houses, road, roofs = Sketch(canvas, lights=True), Sketch(canvas), Sketch(canvas)
     middle, horizon = canvas.wide * 0.5, canvas.height * 0.60
     edge = canvas.wide * 0.60
     road.polygon(
@@ -108,12 +108,12 @@ def street(canvas: Canvas, seed: int) -> tuple[Shape, Shape]:
             near, far = float(cuts[number]), float(cuts[number + 1])
             storeys = 0.52 + 0.20 * float(source.uniform(-1, 1))
             grey = float(source.uniform(0.75, 1.2)) * (0.75 + 0.25 * near)
-            _facade(houses, canvas, (middle, horizon), side, near, far, storeys, grey, source)
-    return houses.shape(halo=0.008 * canvas.height), road.shape()
+            _facade(houses, roofs, canvas, (middle, horizon), side, near, far, storeys, grey, source)
+    return houses.shape(halo=0.008 * canvas.height), road.shape(), roofs.shape()
 
 
 def _facade(
-    sketch: Sketch, canvas: Canvas, vanishing: tuple[float, float], side: int, near: float, far: float,
+    sketch: Sketch, roofs: Sketch, canvas: Canvas, vanishing: tuple[float, float], side: int, near: float, far: float,
     tall: float, grey: float, source: np.random.Generator,
 ) -> None:  # fmt: skip
     """One house front in perspective; `near` and `far` scale its ends' distances from the vanishing point."""
@@ -124,7 +124,9 @@ def _facade(
 
     roof = (near + far) / 2
     sketch.polygon([at(near, 0), at(near, tall), at(far, tall), at(far, 0)], grey)
-    sketch.polygon([at(near, tall - 0.01), at(roof, tall + 0.17), at(far, tall - 0.01)], grey * 0.62)
+    # House stands beside house, so no roof hides another wall.
+    gable = 0.17 * (0.8 + 0.4 * grey)
+    roofs.polygon([at(near, tall - 0.012), at(roof, tall + gable), at(far, tall - 0.012)], 0.75 + 0.3 * grey)
     panes = 3
     for storey in _steps(0.16, tall - 0.08, 0.15):
         for pane in range(panes):

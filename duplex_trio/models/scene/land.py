@@ -314,6 +314,9 @@ class Landscape:
             depth=0.5,
             part=0,
         )
+        tiles = mix(rgb(122, 84, 70), rgb(52, 46, 72), max(amounts.neon, 0.3 * palette.dark))
+        tiles = mix(tiles, SNOW, 0.9 * amounts.snow)
+        self._add("street", tiles, fade=0.08, amount=amounts.street, depth=0.5, part=2)
         lit = palette.dark + 0.55 * amounts.sunset + 0.4 * amounts.lanterns + 0.3 * amounts.rain
         self._shine("street", amount=amounts.street * min(1.0, 0.05 + lit), depth=0.5, part=0)
         self._shine(
@@ -325,6 +328,7 @@ class Landscape:
         )
         self._lamps(amounts.street * max(amounts.lanterns, 0.75 * palette.dark * (1 - amounts.neon)))
         wet = amounts.street * max(amounts.rain, 0.18 + 0.3 * palette.dark, 0.5 * amounts.lanterns)
+        wet *= 1 - 0.5 * amounts.snow
         self._parts.append(Gloss(self._canvas, 0.63, 0.5 * wet))
 
     def _lamps(self, amount: float) -> None:

@@ -40,7 +40,7 @@ def sky_layer(canvas: Canvas, seed: int, amounts: Amounts, palette: Palette) -> 
     sun = (1.0 - dark) * (1.0 - 0.85 * covered)
     if sun > 0.02:
         _add_sun(paint, canvas, amounts, palette.sun, sun, max(0.0, sun * (1 - 1.4 * covered)))
-    hidden = max(covered, amounts.stars, amounts.aurora, 0.5 * amounts.neon)
+    hidden = max(covered, amounts.stars, amounts.aurora, 0.7 * amounts.neon)
     moon = max(min(1.0, 8.0 * max(0.0, dark - hidden - 0.45)), amounts.moon * (1.0 - 0.8 * covered))
     if moon > 0.02:
         _add_moon(paint, canvas, seed, moon, 0.042 + 0.030 * amounts.moon)
