@@ -259,6 +259,34 @@ async def test_a_model_that_breaks(autojump_clock: MockClock, faults_expected: N
     assert any("scripted failure at chunk 2" in str(entry.get("exc_info")) for entry in logs)
 
 
+async def test_a_model_that_breaks_while_the_client_does_not_read(
+    autojump_clock: MockClock, faults_expected: None
+) -> None:
+    """The pair that is being written is written, and then the fault."""
+    host = WatchedHost(script=VideoScript(fail_at_chunk=3))
+    hold = host.hold((2, 0))
+    start = SessionStart(prompt="red", streaming_buffer_seconds=None)
+    async with watching(host, start, reads=False) as video:
+        # The start is what the writer cannot get rid of; two pairs wait behind it, then one is read.
+        await wait_all_tasks_blocked()
+        assert not hold.reached
+        frames = host.watched.sessions[0].frames
+        assert frames == 18
+        video.read_on()
+        await video.chunk(0)
+        video.pause()
+        await video.reach(hold)
+        hold.open()
+        await wait_all_tasks_blocked()
+        await trio.sleep(1.0)
+        video.read_on()
+        await video.end()
+    assert video.shown[-1] == "error generation_failed"
+    assert [row[1] for row in video.rows] == [0, 1, 2]
+    assert video.figures is not None
+    assert video.figures.frames == 9 * len(video.pairs)
+
+
 async def test_an_encoder_that_breaks(autojump_clock: MockClock, faults_expected: None) -> None:
     host = WatchedHost()
     async with watching(host, START, encoders=lambda *_, **__: RawEncoder(fail_at=1)) as video:

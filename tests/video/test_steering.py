@@ -132,15 +132,17 @@ async def test_a_prompt_that_fails(
     assert bool(logged) == (prompt == "failing")
 
 
-async def test_a_prompt_that_comes_too_late(autojump_clock: MockClock) -> None:
-    """It was admitted before the last chunk and is ready behind it: told once, though its encoder goes on."""
-    host = WatchedHost()
+@pytest.mark.parametrize("refused", [None, "slow"])
+async def test_a_prompt_that_comes_too_late(autojump_clock: MockClock, refused: str | None) -> None:
+    """It was admitted before the last chunk and is ready, or fails, behind it: told once, though it is encoded."""
+    host = WatchedHost(script=VideoScript(refused_word=refused))
     slow, last = host.hold("slow"), host.hold((2, 0))
     async with watching(host, SessionStart(prompt="red", num_frames=27)) as video:
         await video.say("a", "slow", 0)
         await video.reach(last)
         await video.told("error interaction_failed a")
         slow.open()
+        await wait_all_tasks_blocked()
         last.open()
         await video.end()
     assert video.shown.count("error interaction_failed a") == 1
