@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import trio
 from trio.testing import MockClock
 
@@ -42,6 +43,7 @@ async def test_an_interaction_that_is_cancelled_is_sent_whole_or_not_at_all(
         await steer(step)
 
 
+@pytest.mark.slow
 async def test_a_client_that_is_cancelled_anywhere_ends(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:

@@ -276,6 +276,7 @@ async def watch_cut(
     return streams[0], chunks, None
 
 
+@pytest.mark.slow
 async def test_a_connection_that_is_cut_after_any_byte(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
