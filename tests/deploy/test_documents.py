@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -85,11 +86,11 @@ def test_the_commands_of_the_documents_are_understood(command: str, monkeypatch:
     if "NAME|FILE" in command:
         return
     monkeypatch.chdir(ROOT)
-    arguments = command.split()
+    arguments = shlex.split(command)
     parsed = vars(build_parser(arguments).parse_args(arguments))
     name = parsed.get("deployment") or parsed.get("deploy")
     if name is not None:
-        assert read_deploy(name, environment={}).config.pipeline == "cascade"
+        assert read_deploy(name, environment={}).config.pipeline in ("cascade", "scene")
 
 
 def test_the_readme_shows_commands_of_deployments() -> None:
