@@ -131,6 +131,11 @@ class VideoSteering(Generic[S]):
         self._fail(event_id)
         return True
 
+    @property
+    def blends(self) -> bool:
+        """Whether `next_chunk` mixes states, and so may take long."""
+        return self._begun.blends
+
     def next_chunk(self, *, last: bool) -> ResolvedChunk[S]:
         """What the next chunk is made from.
 

@@ -90,6 +90,13 @@ class PromptTimeline(Generic[S]):
         """The interaction that begins with the next chunk."""
         return self._pending.event_id if self._pending is not None else None
 
+    @property
+    def blends(self) -> bool:
+        """Whether the next `resolve` mixes states, and so may take long; one that does not takes no time."""
+        if self._pending is not None:
+            return self._pending.chunks > 1
+        return self._running is not None
+
     def offer(self, event_id: str, target: S, transition_chunks: int) -> str | None:
         """Let a prompt come into force from the next chunk on. The newest one before a chunk is the one that does.
 
