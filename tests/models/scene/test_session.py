@@ -166,7 +166,7 @@ def test_other_wishes_are_refused_by_name(key: str) -> None:
 def test_ten_thousand_frames_and_many_states_keep_no_memory() -> None:
     video = session(width=64, height=64)
     names = list(STATES)
-    sizes = []
+    sizes, a_round = [], 40 * len(names)
     tracemalloc.start()
     try:
         for index in range(10_000 // 9 + 1):
@@ -180,7 +180,7 @@ def test_ten_thousand_frames_and_many_states_keep_no_memory() -> None:
                 cancelled=lambda: False,
             ):
                 pass
-            if index % 440 == 439:
+            if index % a_round == a_round - 1:
                 sizes.append(tracemalloc.get_traced_memory()[0])
     finally:
         tracemalloc.stop()
