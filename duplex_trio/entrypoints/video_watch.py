@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import trio
-from attrs import frozen
+from attrs import define, frozen
 
 from duplex_trio.protocol.refusal import RequestFailed
 from duplex_trio.protocol.video import (
@@ -29,6 +29,25 @@ from duplex_trio.video.transport import TransportClosedError
 
 class VideoFailed(RequestFailed):
     """A video that ended without having come to its end."""
+
+
+ENDING = frozenset({"generation_failed", "server_shutdown", "stall_timeout", "too_many_errors"})
+"""Errors that a video ends with (video.md 3.3); after any other one it goes on."""
+
+
+@define(eq=False)
+class _Ask:
+    """An interaction that is to be answered.
+
+    Attributes:
+        event_id: its name.
+        answered: whether it has been.
+        refusal: why it was not taken.
+    """
+
+    event_id: str
+    answered: bool = False
+    refusal: VideoRefused | None = None
 
 
 @frozen(kw_only=True)
@@ -78,8 +97,8 @@ class WatchedVideo:
         self._reading = trio.Lock()
         self._started: VideoStarted | None = None
         self._chunks: deque[VideoChunk] = deque()
-        self._asking: set[str] = set()
-        self._answers: dict[str, VideoRefused | None] = {}
+        self._asked: deque[_Ask] = deque()
+        self._queued: set[str] = set()
         self._error: VideoErrorEvent | None = None
         self._over = False
 
@@ -139,20 +158,17 @@ class WatchedVideo:
         Raises:
             VideoRefused: it is not taken; `code` and `param` say why.
         """
-        event_id = event_id or f"event-{secrets.token_hex(8)}"
+        event_id = f"event-{secrets.token_hex(8)}" if event_id is None else event_id
         content = {**(event or {}), **({} if prompt is None else {"prompt": prompt})}
-        asking = SessionInteraction(event_id=event_id, event=content, transition_chunks=transition_chunks)
-        self._asking.add(event_id)
-        try:
-            await self._peer.send(asking)
-            await self._read_until(lambda: event_id in self._answers)
-        except trio.BrokenResourceError:
-            raise _over() from None
-        finally:
-            self._asking.discard(event_id)
-        refusal = self._answers.pop(event_id, _over())
-        if refusal is not None:
-            raise refusal
+        ask = _Ask(event_id)
+        await self._send_ask(
+            ask, SessionInteraction(event_id=event_id, event=content, transition_chunks=transition_chunks)
+        )
+        await self._read_until(lambda: ask.answered)
+        if not ask.answered:
+            raise _over()
+        if ask.refusal is not None:
+            raise ask.refusal
         return event_id
 
     async def stop(self) -> None:
@@ -166,6 +182,19 @@ class WatchedVideo:
         """Let it end, and hear nothing more of it."""
         self._over = True
         self._peer.leave()
+
+    async def _send_ask(self, ask: _Ask, asking: SessionInteraction) -> None:
+        # Answers come in the order in which commands are sent, also to those that nobody waits for any more.
+        self._asked.append(ask)
+        sent = False
+        try:
+            await self._peer.send(asking)
+            sent = True
+        except trio.BrokenResourceError:
+            raise _over() from None
+        finally:
+            if not sent:
+                self._asked.remove(ask)
 
     async def _read_until(self, enough: Callable[[], bool]) -> None:
         await trio.lowlevel.checkpoint()
@@ -181,6 +210,7 @@ class WatchedVideo:
                 with trio.CancelScope(shield=True):  # it is there already
                     data = await self._peer.receive()
                 assert isinstance(data, bytes)
+                self._queued.difference_update(message.started_event_ids)
                 self._chunks.append(VideoChunk(metadata=message, data=data))
                 return
         except TransportClosedError:
@@ -194,23 +224,34 @@ class WatchedVideo:
             case VideoStarted():
                 self._started = message
             case InteractionQueued(event_id=event_id):
-                self._answer(event_id, None)
+                self._queued.add(event_id)
+                self._answer(self._oldest(event_id), None)
             case SessionDone():
                 self.done, self._over = message, True
-            case VideoErrorEvent(event_id=str(event_id)):
-                refusal = VideoRefused(message.code, message.message, param=message.param, event_id=event_id)
-                if not self._answer(event_id, refusal):
-                    self.failures[event_id] = refusal
             case VideoErrorEvent():
-                self._error = message
+                self._take_error(message)
 
-    def _answer(self, event_id: str, refusal: VideoRefused | None) -> bool:
-        """Answer who waits to hear whether an interaction is taken; false if that was known already."""
-        if event_id not in self._asking:
-            return False
-        self._asking.discard(event_id)
-        self._answers[event_id] = refusal
-        return True
+    def _take_error(self, error: VideoErrorEvent) -> None:
+        refusal = VideoRefused(error.code, error.message, param=error.param, event_id=error.event_id)
+        if error.event_id is None:
+            # An interaction whose id is no id is refused without one.
+            if self._asked and error.code not in ENDING:
+                self._answer(self._asked[0], refusal)
+            else:
+                self._error = error
+        elif error.code == "interaction_failed" and error.event_id in self._queued:
+            self._queued.discard(error.event_id)
+            self.failures[error.event_id] = refusal
+        else:
+            self._answer(self._oldest(error.event_id), refusal)
+
+    def _oldest(self, event_id: str) -> _Ask | None:
+        return next((ask for ask in self._asked if ask.event_id == event_id), None)
+
+    def _answer(self, ask: _Ask | None, refusal: VideoRefused | None) -> None:
+        if ask is not None:
+            self._asked.remove(ask)
+            ask.answered, ask.refusal = True, refusal
 
 
 def _over() -> VideoRefused:

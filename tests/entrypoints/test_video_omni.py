@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 import pytest
 import trio
+import trio.testing
 
 from duplex_trio import VideoOmni as Exported
 from duplex_trio.deploy import VideoSessionDeploy
@@ -128,6 +129,45 @@ async def test_many_tasks_steer_one_video_while_nobody_reads_for_them() -> None:
             seen += chunk.metadata.num_frames
             if seen > 60:
                 break
+
+
+async def test_tasks_that_say_the_same_are_answered_each() -> None:
+    async with running() as omni, omni.video("red") as video:
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(partial(video.interact, "blue", event_id="a"))
+        with pytest.raises(VideoRefused) as refused:
+            await video.interact("green", event_id="a")
+        assert refused.value.code == "event_id_conflict"
+
+
+async def test_what_is_refused_without_an_id_is_heard_by_who_said_it() -> None:
+    async with running() as omni, omni.video("red") as video:
+        for event_id in ("", "a" * 129):
+            with pytest.raises(VideoRefused) as refused:
+                await video.interact("blue", event_id=event_id)
+            assert (refused.value.code, refused.value.param) == (
+                "invalid_interaction",
+                "interaction.event_id",
+            )
+        with pytest.raises(VideoRefused) as refused:
+            await video.interact("blue", event={"style": "x" * 200_000})
+        assert refused.value.code == "message_too_large"
+        await video.stop()
+        await all_of(video)
+        assert video.done is not None, "the video itself has failed"
+
+
+async def test_who_does_not_wait_for_the_answer_leaves_it_to_nobody_else() -> None:
+    async with running() as omni, omni.video("red") as video:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(video.interact, "blue", event_id="a"))
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+        with pytest.raises(VideoRefused) as refused:
+            await video.interact("green", event_id="a")
+        assert refused.value.code == "event_id_conflict"
+        assert await video.interact("blue", event_id="a") == "a"
 
 
 async def test_a_video_that_fails_says_why() -> None:
