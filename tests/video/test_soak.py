@@ -95,7 +95,7 @@ async def test_two_hundred_videos(autojump_clock: MockClock) -> None:
 
     def live() -> tuple[int, int, int]:
         gc.collect()
-        sessions = sum(isinstance(thing, VideoSession) for thing in gc.get_objects())
+        sessions = sum(type(thing) is VideoSession for thing in gc.get_objects())
         return sessions, threading.active_count(), trio.lowlevel.current_statistics().tasks_living
 
     await wave(8)

@@ -185,7 +185,7 @@ def test_ten_thousand_frames_and_many_states_keep_no_memory() -> None:
     finally:
         tracemalloc.stop()
     # After each round of all states the same is kept.
-    assert abs(sizes[1] - sizes[0]) < 300_000
+    assert sizes[1] - sizes[0] < 300_000
 
 
 def test_what_a_frame_costs_is_bounded_by_the_parts_that_are_drawn() -> None:
