@@ -34,6 +34,7 @@ EncoderFactory = Callable[..., VideoEncoder]
 _CLOSE_CODES: Mapping[str, int] = {
     "resource_exhausted": TRY_AGAIN_LATER,
     "server_shutdown": GOING_AWAY,
+    "stall_timeout": INTERNAL_ERROR,
     "generation_failed": INTERNAL_ERROR,
     "internal_error": INTERNAL_ERROR,
 }

@@ -3,6 +3,7 @@
     run_video[id]          reads the start, takes a slot, lets the model begin, releases all at the end
     `- tasks               cancelled when the writer has said goodbye, or when the client has gone
        |- reader           one message after the other; the first to know that the client has gone
+       |- patience         until the model has begun: refuses the video if that takes too long, or the server ends
        |- writer           answers, then pairs, then the end
        |- generator        waits for room and playback; the chunk itself in a thread
        |- preparer         waits for prompts; each is encoded in a thread
@@ -105,6 +106,8 @@ class _Video:
         self._request = request
         self._session: VideoSession | None = None
         self._opened = trio.Event()
+        self._decided = False
+        self._patience = trio.CancelScope()
         self._outcome = "aborted"
         self._shown = ("prompt",) if log_prompts else ()
         self._log = log.bind(request_id=request.request_id)
@@ -116,6 +119,7 @@ class _Video:
             with self._tasks:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._read, name="reader")
+                    nursery.start_soon(self._lose_patience, name="patience")
                     session = await self._open()
                     if session is not None:
                         self._start_tasks(nursery, session)
@@ -149,21 +153,31 @@ class _Video:
         """Let the model begin and tell the client; None if there is nothing to go on with."""
         try:
             opened = await self._opening.open()
-            if self._slot.draining.is_set():
-                raise VideoRefused("server_shutdown", "The server is shutting down.")
         except VideoRefused as refusal:
-            self._outcome = refusal.code
-            await _refuse(
-                self._transport, refusal, self._request.request_id, self._host.limits.send_timeout_s
-            )
-            self._tasks.cancel()
+            await self._refuse(refusal)
+            return None
+        if not self._decide():
             return None
         self._session = session = VideoSession(opened, self._transport, self._host.limits)
         request = attrs.asdict(self._request, filter=lambda field, _: field.name in (*SHOWN, *self._shown))
         self._log.info("video.started", **request)
         session.egress.say(self._opening.started(opened))
         self._opened.set()
+        self._patience.cancel()
         return session
+
+    async def _lose_patience(self) -> None:
+        """Refuse a video that does not begin. The client is told at once, whatever the model's thread does."""
+        with self._patience:
+            stall_timeout_s = self._host.limits.stall_timeout_s
+            refusal = VideoRefused("server_shutdown", "The server is shutting down.")
+            with trio.move_on_after(stall_timeout_s) as waiting:
+                await self._slot.draining.wait()
+            if waiting.cancelled_caught:
+                refusal = VideoRefused(
+                    "stall_timeout", f"It has not begun within {stall_timeout_s:g} seconds."
+                )
+            await self._refuse(refusal)
 
     async def _read(self) -> None:
         """Take what the client says. Before the video has begun, one message is read ahead, to see it leave."""
@@ -201,6 +215,20 @@ class _Video:
             session.cut.set()
 
     # ------------------------------------------------------------------ ends
+
+    def _decide(self) -> bool:
+        """Whether it is still open whether there is a video; it is not any more then."""
+        undecided, self._decided = not self._decided, True
+        return undecided
+
+    async def _refuse(self, refusal: VideoRefused) -> None:
+        """Say that there will be no video, if nobody has yet."""
+        if self._decide():
+            self._outcome = refusal.code
+            await _refuse(
+                self._transport, refusal, self._request.request_id, self._host.limits.send_timeout_s
+            )
+            self._tasks.cancel()
 
     async def _close(self, code: int, reason: str) -> None:
         with trio.move_on_after(self._host.limits.send_timeout_s):

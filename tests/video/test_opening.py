@@ -15,7 +15,7 @@ from duplex_trio.protocol.video import SessionPing, SessionStart
 from duplex_trio.testing.kept_logs import Logs
 from duplex_trio.testing.videos.encoder import RawEncoder
 from duplex_trio.testing.videos.host import WatchedHost
-from duplex_trio.testing.videos.run import watching
+from duplex_trio.testing.videos.run import RunningVideo, watching
 from duplex_trio.testing.videos.watcher import VideoWatcher
 from duplex_trio.video.encoders.errors import EncoderError, EncoderUnavailableError
 from duplex_trio.video.encoders.making import make_encoder
@@ -85,6 +85,11 @@ async def test_no_place(autojump_clock: MockClock) -> None:
     assert first.shown[-1] == "done 2"
 
 
+def outcome(video: RunningVideo) -> str:
+    assert video.figures is not None
+    return video.figures.outcome
+
+
 async def refused(host: WatchedHost, message: str, code: str, close: int) -> None:
     transport, peer = memory_transports()
     watcher = VideoWatcher(peer)
@@ -106,15 +111,42 @@ async def test_a_server_on_its_way_out(autojump_clock: MockClock) -> None:
 
 
 async def test_a_drain_while_the_first_prompt_is_encoded(autojump_clock: MockClock) -> None:
+    """The client is told at once; the thread is waited for."""
     host = WatchedHost()
     hold = host.hold("red")
     async with watching(host, start()) as video:
         await video.reach(hold)
         host.slots[0].draining.set()
-        hold.open()
         await video.end()
+        assert video.figures is None
+        assert trio.current_time() < 1.0
+        hold.open()
     assert video.shown == ["error server_shutdown"]
     assert video.peer.closed == (1001, "server_shutdown")
+    assert outcome(video) == "server_shutdown"
+
+
+async def test_a_first_prompt_that_is_never_encoded(autojump_clock: MockClock) -> None:
+    host = WatchedHost()
+    hold = host.hold("red")
+    async with watching(host, start()) as video:
+        await video.end()
+        assert trio.current_time() == 60.0
+        hold.open()
+    assert video.shown == ["error stall_timeout"]
+    assert video.peer.closed == (1011, "stall_timeout")
+    assert outcome(video) == "stall_timeout"
+
+
+async def test_a_first_prompt_that_takes_its_time(autojump_clock: MockClock) -> None:
+    host = WatchedHost()
+    hold = host.hold("red")
+    async with watching(host, start()) as video:
+        await video.reach(hold)
+        await trio.sleep(59.0)
+        hold.open()
+        await video.end()
+    assert video.shown[-1] == "done 2"
 
 
 @pytest.mark.parametrize(
