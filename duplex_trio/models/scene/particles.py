@@ -243,7 +243,9 @@ class Fire(Part):
         up = np.linspace(1.0, 0.0, self._rows, dtype=np.float32)[:, None]
         across = np.linspace(-1.0, 1.0, self._columns, dtype=np.float32)[None, :]
         self._outline = (
-            np.clip(1.25 - np.abs(across) / np.maximum(0.05, 0.62 * (1 - up) ** 0.8), 0, 1.25) - 0.85 * up
+            np.clip(1.25 - np.abs(across) / np.maximum(0.05, 0.62 * (1 - up) ** 0.8), 0, 1.25)
+            - 0.85 * up
+            - 0.45 * up**4
         )
         self._outline += np.clip(0.12 - up, 0, 1) * -4.0
         y, x = np.mgrid[0:high, 0:wide].astype(np.float32)

@@ -30,8 +30,23 @@ _NIGHTLY = {
     "moon": 0.9,
     "fireflies": 0.7,
     "lanterns": 0.8,
+    "fire": 0.5,
 }
 """How much each of these speaks for night where no time of day is named."""
+_SETTINGS = {
+    "lanterns": "street",
+    "neon": "city",
+    "fireworks": "city",
+    "fire": "forest",
+    "fireflies": "forest",
+    "aurora": "lake",
+    "boat": "sea",
+    "lighthouse": "sea",
+    "fish": "underwater",
+    "planet": "space",
+    "spaceship": "space",
+}
+"""Where each of these is shown to advantage: its place where a prompt names it, and no place."""
 _FALLBACK = {"meadow": 1.0, "mountains": 1.0, "birds": 1.0, "clouds": 0.25}
 """What is shown where a prompt speaks of no place at all."""
 
@@ -59,7 +74,7 @@ def state_of(probabilities: State) -> State:
     def put(name: str, value: float) -> None:
         shown[INDEX[name]] = value
 
-    likely = {name: float(probabilities[INDEX[name]]) for name in NAMES}
+    likely = _settled({name: float(probabilities[INDEX[name]]) for name in NAMES})
     world = max(_WORLDS, key=likely.__getitem__)
     land = max(_LANDS, key=likely.__getitem__)
     elsewhere = likely[world] > max(0.4, likely[land] if world == "space" else 0.8 * likely[land])
@@ -78,6 +93,14 @@ def state_of(probabilities: State) -> State:
     return shown
 
 
+def _settled(likely: dict[str, float]) -> dict[str, float]:
+    """Give what is named alone a place of its own: in any other it might be small, or not to be seen at all."""
+    thing = max(_SETTINGS, key=likely.__getitem__)
+    if likely[thing] < 0.5 or max(likely[name] for name in (*PLACES, "castle")) >= 0.35:
+        return likely
+    return likely | {_SETTINGS[thing]: 1.0}
+
+
 def _sharpened(probabilities: State) -> State:
     share = np.clip((probabilities - _DOUBTFUL) / (_SURE - _DOUBTFUL), 0.0, 1.0)
     shown = share * share * (3.0 - 2.0 * share)
@@ -88,11 +111,9 @@ def _sharpened(probabilities: State) -> State:
 
 def _place(shown: State, likely: dict[str, float], land: str) -> None:
     """A picture needs a place: the likeliest one in full, where nothing is certain; and what belongs to it."""
-    hints = max(likely[name] for name in ("castle", "lighthouse", "boat", "birds"))
+    hints = max(likely[name] for name in ("castle", "birds"))
     if likely[land] > 0.2:
         shown[INDEX[land]] = 1.0
-    elif likely["lighthouse"] > 0.4 or likely["boat"] > 0.4:
-        shown[INDEX["sea"]] = 1.0
     else:
         for name, amount in _FALLBACK.items():
             known = amount if hints < 0.4 or name in PLACES else 0.0

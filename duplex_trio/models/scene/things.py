@@ -163,7 +163,7 @@ class Flock(Part):
         self._off = np.stack([source.uniform(-0.14, 0.14, count), source.uniform(-0.07, 0.07, count)], axis=1)
         self._turn = source.uniform(0, 2 * math.pi, count)
         self._size = source.uniform(0.7, 1.2, count)
-        self._steps = [_bird(0.034 * canvas.height, beat, colour) for beat in np.linspace(-1, 1, 7)]
+        self._steps = [_bird(0.048 * canvas.height, beat, colour) for beat in np.linspace(-1, 1, 7)]
 
     def draw(self, out: Picture, frame: int, seconds: float) -> None:
         """Draw each in the phase of its wings."""

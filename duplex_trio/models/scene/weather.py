@@ -6,7 +6,7 @@ import numpy as np
 
 from duplex_trio.models.scene.geometry import Geometry
 from duplex_trio.models.scene.land import SEEN, glow_colours
-from duplex_trio.models.scene.palette import AUTUMN_LEAVES, BLOSSOM, SAND, Palette, mix, rgb
+from duplex_trio.models.scene.palette import AUTUMN_LEAVES, BLOSSOM, SAND, WARM, Palette, mix, rgb
 from duplex_trio.models.scene.particles import Drift, Fire, Fog, Rain
 from duplex_trio.models.scene.reading import Amounts
 from duplex_trio.models.scene.stack import Part
@@ -77,6 +77,26 @@ def weather_parts(geometry: Geometry, amounts: Amounts, palette: Palette) -> lis
                     sway=0.035,
                 )
             )
+    # Where there are no posts to hang them on, lanterns float.
+    afloat = amounts.lanterns * (1 - max(amounts.street, amounts.village, amounts.city))
+    if afloat > SEEN:
+        parts.append(
+            Drift(
+                canvas,
+                seed,
+                purpose=118,
+                count=70,
+                amount=afloat,
+                colours=np.stack([WARM, rgb(255, 150, 62), rgb(255, 206, 130)]),
+                radius=0.022,
+                fall=-0.012,
+                blow=0.006,
+                sway=0.008,
+                adds=palette.dark > 0.5,
+                top=0.30,
+                twinkle=0.15,
+            )
+        )
     shining = max(amounts.fireflies, 0.9 * amounts.volcano, 0.5 * amounts.fire)
     if shining > SEEN:
         rises = amounts.volcano > amounts.fireflies or amounts.fire > amounts.fireflies
@@ -88,7 +108,7 @@ def weather_parts(geometry: Geometry, amounts: Amounts, palette: Palette) -> lis
                 count=90,
                 amount=shining,
                 colours=glow_colours(amounts),
-                radius=0.0085,
+                radius=0.0085 if rises else 0.012,
                 fall=-0.09 if rises else -0.012,
                 blow=0.01,
                 sway=0.03,

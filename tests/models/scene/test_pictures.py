@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from duplex_trio.models.references import resolve_reference
-from duplex_trio.models.scene.reading import State, state_of
+from duplex_trio.models.scene.reading import INDEX, State, state_of
 from duplex_trio.models.scene.readout import load_readout
+from duplex_trio.models.scene.vocabulary import EXTRAS
 from duplex_trio.models.text_encoder.encoder import SentenceEncoder
 from duplex_trio.plugin.video.plugin import Frame
 from tests.models.scene.support import chunk, session
@@ -88,6 +89,37 @@ def test_pictures_of_different_prompts_are_far_from_each_other(read: Callable[[s
     apart = [np.abs(one - two).mean() for number, one in enumerate(looks) for two in looks[:number]]
     assert min(apart) > 6
     assert np.median(apart) > 40
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [
+        "warm lanterns",
+        "lanterns in a forest",
+        "neon signs",
+        "fireworks",
+        "a campfire",
+        "a castle",
+        "a lighthouse",
+        "a boat",
+        "hot air balloons",
+        "fish",
+        "a planet",
+        "a spaceship",
+        "northern lights",
+        "cherry blossoms",
+        "snow",
+        "rain",
+        "fog",
+        "candles",
+    ],
+)
+def test_a_thing_that_is_named_alone_is_seen(read: Callable[[str], State], thing: str) -> None:
+    shown = read(thing)
+    without = shown.copy()
+    without[[INDEX[name] for name in EXTRAS]] = 0
+    one, other = (picture_of(what, seed=4).astype(np.int16) for what in (shown, without))
+    assert (np.abs(one - other).max(axis=2) > 30).mean() > 0.01
 
 
 @pytest.mark.parametrize(
