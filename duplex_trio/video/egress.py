@@ -75,6 +75,7 @@ class Egress:
         self._goodbye: Callable[[], Goodbye] | None = None
         self._pairs_dropped = False
         self._closed = False
+        self._writing = trio.CancelScope()
 
     @property
     def ending(self) -> bool:
@@ -141,6 +142,11 @@ class Egress:
             self._pairs_dropped = self._closed = True
             self.wake()
 
+    def hurry(self, send_timeout_s: float) -> None:
+        """Give the client less time for a message from now on, the one that is being written included."""
+        self._send_timeout_s = min(self._send_timeout_s, send_timeout_s)
+        self._writing.deadline = min(self._writing.deadline, trio.current_time() + send_timeout_s)
+
     # ------------------------------------------------------------------ writing
 
     async def run(self) -> Goodbye:
@@ -177,7 +183,7 @@ class Egress:
         self._sent(item, metadata)
 
     async def _write(self, write: Callable[..., Awaitable[None]], *data: bytes) -> None:
-        with trio.move_on_after(self._send_timeout_s):
+        with trio.move_on_after(self._send_timeout_s) as self._writing:
             await write(*data)
             return
         raise SendTimeoutError

@@ -43,6 +43,8 @@ log = structlog.get_logger("duplex_trio.video")
 
 SHOWN = ("width", "height", "fps", "num_frames", "seed")
 """What the log tells of a request."""
+GOODBYE_TIMEOUT_S = 5.0
+"""How long a client may take for one message when the server ends."""
 SEED_BITS = 53
 """Of a random seed: one that any client reads exactly."""
 
@@ -209,6 +211,7 @@ class _Video:
         """End the video when the server wants that; tell its thread when the tasks are cancelled."""
         try:
             await self._slot.draining.wait()
+            session.egress.hurry(GOODBYE_TIMEOUT_S)
             await session.stop("server_shutdown")
             await trio.sleep_forever()
         finally:

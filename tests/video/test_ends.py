@@ -212,6 +212,21 @@ async def test_a_client_that_does_not_read(autojump_clock: MockClock) -> None:
     assert outcome(video) == "send_timeout"
 
 
+async def test_a_client_that_does_not_read_when_the_server_ends(autojump_clock: MockClock) -> None:
+    """It does not keep the server for as long as it would keep a video."""
+    host = WatchedHost()
+    start = SessionStart(prompt="red", streaming_buffer_seconds=None)
+    async with watching(host, start) as video:
+        await video.chunk(0)
+        video.pause()
+        await trio.sleep(1.0)
+        host.slots[0].draining.set()
+        await trio.sleep(5.5)
+        assert video.peer.closed == (1011, "send_timeout")
+        video.read_on()
+    assert outcome(video) == "send_timeout"
+
+
 async def test_a_client_that_asks_and_never_reads(autojump_clock: MockClock) -> None:
     """Answers are bounded: its commands are not read any more."""
     host = WatchedHost()
