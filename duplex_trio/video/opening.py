@@ -25,6 +25,7 @@ from duplex_trio.video.session import (
 from duplex_trio.video.state.request import shown_config
 from duplex_trio.video.threads import in_thread
 from duplex_trio.video.transport import VideoTransport
+from duplex_trio.video.words import words_of
 
 log = structlog.get_logger("duplex_trio.video")
 
@@ -108,9 +109,8 @@ class Opening:
             message = f"The server cannot encode {start.format} videos."
             raise VideoRefused("generation_failed", message, param="format") from error
         except (EncoderError, NotImplementedError, ValueError) as error:
-            raise VideoRefused(
-                "invalid_start", str(error) or "The model cannot do this.", param=param
-            ) from error
+            message = words_of(error, "The model cannot do this.")
+            raise VideoRefused("invalid_start", message, param=param) from error
         except Exception as error:
             log.exception("video.opening_failed", request_id=request.request_id, exc_info=error)
             raise VideoRefused("generation_failed", "The video could not be begun.") from error

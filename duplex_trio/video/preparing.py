@@ -11,11 +11,11 @@ import trio
 from duplex_trio.plugin.video.request import OmniInteractionEvent
 from duplex_trio.video.session import VideoSession
 from duplex_trio.video.threads import in_thread
+from duplex_trio.video.words import words_of
 
 log = structlog.get_logger("duplex_trio.video")
 
 GENERAL_MESSAGE = "The prompt could not be encoded."
-MESSAGE_CHARS_MAX = 1_000
 
 
 async def prepare_prompts(session: VideoSession, threads: trio.CapacityLimiter) -> None:
@@ -35,7 +35,7 @@ async def prepare_prompts(session: VideoSession, threads: trio.CapacityLimiter) 
                 partial(session.opened.model.encode_interaction, cast("OmniInteractionEvent", dict(event))),
             )
         except (NotImplementedError, ValueError) as error:
-            message = str(error)[:MESSAGE_CHARS_MAX] or GENERAL_MESSAGE
+            message = words_of(error, GENERAL_MESSAGE)
         except Exception as error:
             log.warning(
                 "video.prompt_failed",
