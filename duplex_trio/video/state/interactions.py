@@ -72,9 +72,9 @@ class InteractionLedger:
         """How many interactions are in a state, forgotten ones included."""
         return self._counts[state]
 
-    def preparing(self) -> tuple[str, ...]:
-        """The ids in preparation, in order of their admission."""
-        return tuple(event_id for event_id, entry in self._entries.items() if entry.state == "preparing")
+    def ids_in(self, *states: InteractionState) -> tuple[str, ...]:
+        """The ids in some states, in order of their admission."""
+        return tuple(event_id for event_id, entry in self._entries.items() if entry.state in states)
 
     def admit(self, event_id: str, digest: bytes) -> None:
         """Enter an interaction under a free id. The oldest one that nothing follows is forgotten if need be.

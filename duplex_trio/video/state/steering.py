@@ -158,7 +158,7 @@ class VideoSteering(Generic[S]):
             The interactions in preparation, which are to be answered with `interaction_failed`.
         """
         self._open = False
-        late = self._ledger.preparing()
+        late = self._ledger.ids_in("preparing")
         for event_id in late:
             self._fail(event_id)
         return late
@@ -189,10 +189,8 @@ class VideoSteering(Generic[S]):
         self._too_late = STOPPED if stopped else TOO_LATE
         self._settle()
         late = self.close_boundaries()
-        if self._timeline is not None:
-            for event_id in (self._timeline.running, self._timeline.pending):
-                if event_id is not None and self._ledger.state(event_id) in ("started", "ready"):
-                    self._ledger.move(event_id, "unfinished")
+        for event_id in self._ledger.ids_in("ready", "started"):
+            self._ledger.move(event_id, "unfinished")
         return late
 
     def outcomes(self) -> Mapping[str, InteractionOutcome]:

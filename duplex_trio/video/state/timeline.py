@@ -81,11 +81,6 @@ class PromptTimeline(Generic[S]):
     _pending: _Target[S] | None = field(default=None, init=False)
 
     @property
-    def running(self) -> str | None:
-        """The interaction whose transition has begun and goes on with the next chunk."""
-        return self._running.target.event_id if self._running is not None else None
-
-    @property
     def pending(self) -> str | None:
         """The interaction that begins with the next chunk."""
         return self._pending.event_id if self._pending is not None else None

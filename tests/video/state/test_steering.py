@@ -377,3 +377,28 @@ def test_no_state_is_mixed_that_nobody_sees() -> None:
     steering.next_chunk(last=False)
     steering.next_chunk(last=False)
     assert mixed == [Fraction(1, 4)]
+
+
+@pytest.mark.parametrize("interrupting", [False, True])
+def test_what_was_under_way_when_a_model_could_not_mix_is_unfinished(interrupting: bool) -> None:
+    """Both the one whose transition goes on and the one that would have begun, which nobody sees any more."""
+    works = True
+
+    def mixed(source: str, target: str, alpha: Fraction) -> str:
+        if not works:
+            raise RuntimeError("scripted blend")
+        return target
+
+    steering = VideoSteering[str](
+        mixed, default_transition_chunks=3, supports_updates=True, limits=VideoSessionDeploy()
+    )
+    steering.begin("P0")
+    update(steering, "a", chunks=4)
+    steering.next_chunk(last=False)
+    if interrupting:
+        update(steering, "b", chunks=4)
+    works = False
+    with pytest.raises(RuntimeError):
+        steering.next_chunk(last=False)
+    steering.end(stopped=False)
+    assert steering.counts() == {"unfinished": 1 + interrupting}
