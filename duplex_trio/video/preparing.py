@@ -47,6 +47,6 @@ async def prepare_prompts(session: VideoSession, threads: trio.CapacityLimiter) 
             message = GENERAL_MESSAGE
         async with session.lock:
             if message is None:
-                session.steering.prepared(event_id, target)
+                session.prepared(event_id, target)
             elif session.steering.failed(event_id):
                 session.interactions_failed([event_id], message)

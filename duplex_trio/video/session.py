@@ -156,7 +156,13 @@ class VideoSession:
         if refusal.code not in FORGIVEN and self._errors.spend(trio.current_time()):
             self.fail("too_many_errors", "There were too many errors.", POLICY_VIOLATION)
 
-    # ------------------------------------------------------------------ interactions that come to nothing
+    # ------------------------------------------------------------------ what becomes of interactions
+
+    def prepared(self, event_id: str, target: Any) -> None:
+        """The prompt of an interaction is encoded. The caller holds the lock."""
+        superseded = self.steering.pending
+        if self.steering.prepared(event_id, target) and superseded is not None:
+            self.tally.gone(superseded)
 
     def interactions_failed(self, event_ids: Iterable[str], message: str = ENDING_MESSAGE) -> None:
         """Tell of interactions that had been admitted and will not take effect."""

@@ -16,6 +16,7 @@ from duplex_trio.testing.kept_logs import Logs
 from duplex_trio.testing.videos.encoder import TRAILER
 from duplex_trio.testing.videos.host import WatchedHost
 from duplex_trio.testing.videos.run import watching
+from duplex_trio.video.tally import VideoTally
 
 CHUNK_S = 9 / 16
 FRAME_BYTES = 64 * 64 * 3
@@ -184,6 +185,33 @@ async def test_the_figures_are_true(autojump_clock: MockClock, monkeypatch: pyte
     # Of each chunk: one tick for each frame and one for their end; as many for the encoder, and one at its end.
     assert figures.render_s == 60 + 7
     assert figures.encode_s == 60 + 2 * 7
+
+
+async def test_of_superseded_prompts_nothing_is_kept(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their arrival is of no use any more, and a video may have thousands of them."""
+    gone: list[str] = []
+
+    class Watched(VideoTally):
+        def gone(self, event_id: str) -> None:
+            gone.append(event_id)
+            super().gone(event_id)
+
+    monkeypatch.setattr("duplex_trio.video.session.VideoTally", Watched)
+    host = WatchedHost()
+    hold = host.hold((0, 0))
+    async with watching(host, SessionStart(prompt="red", num_frames=18)) as video:
+        await video.reach(hold)
+        for name in "abc":
+            await video.say(name, "blue", 0)
+            await wait_all_tasks_blocked()
+        hold.open()
+        await video.end()
+    assert video.done.interactions == {"a": "superseded", "b": "superseded", "c": "completed"}
+    assert gone == ["a", "b"]
+    assert video.figures is not None
+    assert len(video.figures.switch_s) == 1
 
 
 async def test_figures_of_a_video_that_is_stopped(autojump_clock: MockClock) -> None:

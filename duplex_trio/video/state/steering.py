@@ -132,6 +132,11 @@ class VideoSteering(Generic[S]):
         return True
 
     @property
+    def pending(self) -> str | None:
+        """The interaction that begins with the next chunk, unless a newer one takes its place."""
+        return self._begun.pending
+
+    @property
     def blends(self) -> bool:
         """Whether `next_chunk` mixes states, and so may take long."""
         return self._begun.blends
