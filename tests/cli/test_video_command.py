@@ -168,19 +168,30 @@ async def test_prompts_are_told_of_one_by_one(
         await peer.pair()
         await peer.receive("session.interaction")
         await peer.refuse("invalid_interaction", "then-1")
+        await peer.pair()
+        await peer.receive("session.interaction")
+        await peer.refuse("input_backpressure", "then-2")
         await peer.queue()
+        await ready(peer, "then-2")
         await peer.pair(started=("then-2",), active=("then-2",), completed=("then-2",))
         await peer.queue()
         await peer.refuse("interaction_failed", "then-3")
+        await ready(peer, "then-3")
         await peer.end({"then-2": "completed"})
+
+    async def ready(peer: VideoPeer, event_id: str) -> None:
+        probe = await peer.queue()
+        assert probe["event_id"] == f"{event_id}-is-ready"
+        assert set(probe["event"]) - {"prompt"}, "no model takes it"
+        await peer.refuse("interaction_failed", probe["event_id"])
 
     turns = tuple(plan_turns([(0.5, "a"), (0.6, "b"), (1.5, "c"), (7, "d")]))
     result = await make(nursery, script, out, turns=turns, transition_chunks=0)
     outcomes = [(turn.prompt, turn.outcome) for turn in result.turns]
     assert outcomes == [("a", "refused"), ("b", "completed"), ("c", "failed"), ("d", "not sent")]
-    assert result.turns[1].started_s == 9 / 16
-    assert out.path.read_bytes() == b"framesframestrailer"
-    assert (result.frames, result.size_bytes, result.model) == (18, 19, "peer")
+    assert result.turns[1].started_s == 18 / 16
+    assert out.path.read_bytes() == b"framesframesframestrailer"
+    assert (result.frames, result.size_bytes, result.model) == (27, 25, "peer")
 
 
 async def test_what_came_before_a_server_went_is_in_the_file(
@@ -282,6 +293,39 @@ def test_a_clip_shows_each_prompt_from_its_time(
         assert np.abs(colour(frames[int(turn["completed_s"] * 16)]) - colour_of(turn["prompt"])).max() < 12
     assert np.abs(colour(frames[0]) - colour_of("red")).max() < 12
     assert np.abs(colour(frames[int(green["started_s"] * 16) - 1]) - colour_of("red")).max() < 12
+
+
+@pytest.mark.e2e
+@pytest.mark.slow
+@pytest.mark.parametrize("encode_delay_s", [0.0, 0.2])
+def test_prompts_begin_at_the_chunk_of_their_time_however_fast_chunks_are(
+    tmp_path: Path, encode_delay_s: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = tmp_path / "fast.yaml"
+    model.write_text(SLOW.replace("frame_delay_s: 0.01", f"encode_delay_s: {encode_delay_s}"))
+    out, chunk_s = tmp_path / "clip.mp4", 9 / 16
+    arguments = ["--model", str(model), "--size", "64x64", "--seconds", "30", "--transition", "0"]
+    wanted = {
+        "0s": 1,
+        "600ms": 2,
+        "3s": 6,
+        "impossible": 7,
+        "4.5s": 8,
+        "4.6s": 9,
+        "4.7s": 10,
+        "25s": 45,
+        "29.8s": 53,
+    }
+    then = [
+        argument
+        for time, chunk in wanted.items()
+        for argument in ("--then", "3.9s" if time == "impossible" else time, f"{time} {chunk}")
+    ]
+    assert main(["video", "red", *then, *arguments, "--out", str(out), "--json"]) == 1
+    turns = json.loads(capsys.readouterr().out)["turns"]
+    begun = [turn["started_s"] and turn["started_s"] / chunk_s for turn in turns]
+    assert begun == [None if chunk == 7 else chunk for chunk in wanted.values()]
+    assert turns[3]["error"] == "interaction_failed: The scripted model cannot do 'impossible'"
 
 
 @pytest.mark.e2e

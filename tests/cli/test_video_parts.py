@@ -15,10 +15,11 @@ from rich.console import Console
 from duplex_trio.cli.errors import CommandError
 from duplex_trio.cli.video.file import ClipFile
 from duplex_trio.cli.video.result import ClipResult, TurnResult, turn_results
-from duplex_trio.cli.video.steering import Steering, plan_turns
+from duplex_trio.cli.video.steering import Steering, lead_of, plan_turns
 from duplex_trio.cli.video.times import parse_length, parse_size, parse_time, shown_time
 from duplex_trio.cli.video.view import LineView, LiveView, Progressed, SilentView, choose_view
 from duplex_trio.clients.video import Interaction
+from duplex_trio.video.state.pacing import PlaybackPace
 
 # ---------------------------------------------------------------------- times
 
@@ -66,37 +67,53 @@ def test_changes_come_in_the_order_of_their_times() -> None:
     assert len({turn.event_id for turn in turns}) == 4
 
 
-def test_a_change_is_sent_one_chunk_before_its_time() -> None:
-    steering = Steering(plan_turns([(3, "a")]))
-    assert steering.due(2.0, 0.5, {}) is None
-    turn = steering.due(2.5, 0.5, {})
+def test_a_change_is_due_when_all_before_its_chunk_has_come() -> None:
+    steering = Steering(plan_turns([(3, "a")]), chunk_frames=8, fps=16)
+    assert steering.due(47) is None
+    turn = steering.due(48)
     assert turn is not None
     assert turn.prompt == "a"
-    assert steering.due(2.5, 0.5, {}) is None
-    assert not steering.unsent
+    steering.ready()
+    assert steering.due(480) is None
 
 
 def test_times_that_chunks_meet_exactly_are_met_in_spite_of_rounding() -> None:
-    chunk_s = 9 / 24
-    steering = Steering(plan_turns([(3.0, "a")]))
-    assert steering.due(sum([0.125] * 21), chunk_s, {}) is not None
+    steering = Steering(plan_turns([(3.0000000001, "a")]), chunk_frames=9, fps=24)
+    assert steering.due(72) is not None
 
 
-@pytest.mark.parametrize(
-    ("state", "sent"), [("sent", False), ("queued", False), ("started", True), ("failed", True)]
+def test_changes_of_the_same_time_begin_one_chunk_after_the_other() -> None:
+    steering = Steering(plan_turns([(0, "a"), (0, "b"), (0.7, "c")]), chunk_frames=8, fps=16)
+    for chunk in (1, 2, 3):
+        assert steering.due(8 * chunk - 1) is None
+        assert steering.due(8 * chunk) is not None
+        steering.ready()
+
+
+@given(
+    st.lists(st.floats(0, 8), min_size=1, max_size=6),
+    st.integers(1, 33),
+    st.floats(1, 60),
+    st.floats(0, 0.99),
 )
-def test_a_change_waits_until_the_one_before_has_begun(state: str, sent: bool) -> None:
-    steering = Steering(plan_turns([(0, "a"), (0, "b")]))
-    first = steering.due(0, 0.5, {})
-    assert first is not None
-    known = {first.event_id: Interaction(first.event_id, "a", state)}  # type: ignore[arg-type]
-    assert (steering.due(5, 0.5, known) is not None) is sent
-
-
-def test_a_change_that_was_refused_keeps_nobody_waiting() -> None:
-    steering = Steering(plan_turns([(0, "a"), (0, "b")]))
-    assert steering.due(0, 0.5, {}) is not None
-    assert steering.due(0, 0.5, {}) is not None
+def test_generation_is_held_before_the_chunk_of_a_change_and_only_there(
+    times: list[float], chunk_frames: int, fps: float, late: float
+) -> None:
+    turns = plan_turns((time, "x") for time in times)
+    steering = Steering(turns, chunk_frames=chunk_frames, fps=fps)
+    pace = PlaybackPace(fps=fps, lead_s=lead_of(turns))
+    chunk, now_s = 0, 0.0
+    while steering.due(10**9) is not None:
+        frames = chunk * chunk_frames
+        pace.wait_s(frames, now_s)
+        pace.playback(steering.played_s(frames), now_s)
+        if steering.due(frames):
+            now_s += steering.told_again_s * (1 + late)  # the next report comes late
+            assert pace.wait_s(frames, now_s) > 0, "held"
+            steering.ready()
+        else:
+            assert pace.wait_s(frames, now_s) < 1e-6, "not held"
+            chunk += 1
 
 
 def test_what_came_of_each_prompt() -> None:

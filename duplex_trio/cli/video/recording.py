@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
 
 import trio
 from attrs import define, field, frozen
@@ -14,6 +16,7 @@ from duplex_trio.cli.video.steering import Steering, Turn
 from duplex_trio.cli.video.view import Progressed
 from duplex_trio.clients.video import (
     AnswerTimeoutError,
+    InteractionBackpressureError,
     InteractionRefusedError,
     RealtimeVideoClient,
     VideoChunk,
@@ -22,6 +25,12 @@ from duplex_trio.clients.video import (
 
 RATE_WINDOW_S = 2.0
 """Over how long the shown rate of frames is taken."""
+READY_TIMEOUT_S = 30.0
+"""How long generation is held for a prompt: longer than a text encoder takes."""
+AGAIN_S = 0.1
+"""After how long a prompt is sent again that a server could not take so fast (video.md 3.3: 20 a second)."""
+UNKNOWN_KEY = "duplex_trio_is_ready"
+"""Of a prompt that no model takes."""
 
 
 @frozen(kw_only=True)
@@ -78,6 +87,11 @@ class Recording:
     _arrivals: deque[tuple[float, int]] = field(factory=deque, init=False)
     _come: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot, init=False)
     _refused: dict[str, str] = field(factory=dict, init=False)
+    _steering: Steering = field(init=False)
+
+    @_steering.default
+    def _plan(self) -> Steering:
+        return Steering(self.options.turns, self.client.started.chunk_frames, self.fps)
 
     @property
     def fps(self) -> float:
@@ -93,15 +107,20 @@ class Recording:
         self._end_s = trio.current_time()
 
     async def steer(self) -> None:
-        """Send each change of the prompt when generation comes to it."""
-        steering = Steering(self.options.turns)
-        chunk_s = self.client.started.chunk_frames / self.fps
-        while steering.unsent and not self.client.over:
-            turn = steering.due(self._frames / self.fps, chunk_s, self.client.interactions)
-            if turn is None:
+        """Send each change of the prompt when all that comes before it has come, and let generation go on then."""
+        for _ in self.options.turns:
+            while (turn := self._steering.due(self._frames)) is None:
                 await self._come.park()
-            else:
-                await self._send(turn)
+            await self._send(turn)
+            self._steering.ready()
+            self._come.unpark_all()
+
+    async def play(self) -> None:
+        """Report playback as the steering wants it, which holds generation. Nothing is held where nothing follows."""
+        while self.options.turns:
+            await self.client.playback(self._steering.played_s(self._frames))
+            with trio.move_on_after(self._steering.told_again_s):
+                await self._come.park()
 
     async def stop(self) -> None:
         """End the clip; what was made before is still written."""
@@ -159,14 +178,40 @@ class Recording:
         )
 
     async def _send(self, turn: Turn) -> None:
-        transition = self.options.transition_chunks
         try:
-            await self.client.interact(turn.prompt, transition_chunks=transition, event_id=turn.event_id)
+            await self._interact(turn, turn.event_id)
         except (InteractionRefusedError, AnswerTimeoutError) as error:
             self._refused[turn.event_id] = str(error)
         except VideoClientError:
             # It ended meanwhile; whoever writes is told how.
             return
+        else:
+            await self._until_ready(turn)
+
+    async def _until_ready(self, turn: Turn) -> None:
+        """Wait until what is queued is ready to begin.
+
+        A server does not tell. It prepares prompts one after the other, though, and refuses one with an unknown key
+        when it prepares it (video.md 3.2, 3.3): such a one behind the one that counts is refused when that is ready.
+        """
+        name = f"{turn.event_id}-is-ready"
+        with suppress(VideoClientError, trio.TooSlowError):
+            await self._interact(turn, name, **{UNKNOWN_KEY: True})
+            await self.client.outcome(name, until="started", timeout_s=READY_TIMEOUT_S)
+
+    async def _interact(self, turn: Turn, event_id: str, **event: Any) -> None:
+        transition = self.options.transition_chunks
+        while True:
+            try:
+                await self.client.interact(
+                    turn.prompt, transition_chunks=transition, event_id=event_id, **event
+                )
+            except InteractionBackpressureError as error:
+                if error.code != "input_backpressure":
+                    raise
+                await trio.sleep(AGAIN_S)
+            else:
+                return
 
     def _note(self, chunk: VideoChunk) -> None:
         self._frames += chunk.num_frames

@@ -5,6 +5,7 @@ video                        run_clip
 ├─ server                    only without --url: the whole server, in this process
 └─ record                    a RealtimeVideoClient, and below it
    ├─ steer                  prompts, when generation comes to them
+   ├─ play                   reports of playback, which hold generation until a prompt is ready
    ├─ show                   the view
    ├─ interrupt              Ctrl-C: the first ends the clip, the second everything
    └─ (write)                payloads to the file; its end ends the others
@@ -22,6 +23,7 @@ import trio
 from duplex_trio.cli.video.file import ClipFile
 from duplex_trio.cli.video.recording import ClipOptions, Recording
 from duplex_trio.cli.video.result import ClipResult
+from duplex_trio.cli.video.steering import lead_of
 from duplex_trio.cli.video.view import View
 from duplex_trio.clients.transport import Connect, open_stream
 from duplex_trio.clients.video import RealtimeVideoClient
@@ -82,13 +84,14 @@ async def _record(
         seconds=options.seconds,
         seed=options.seed,
         format=cast(VideoFormat, options.format),
-        streaming_buffer_seconds=None,
+        streaming_buffer_seconds=lead_of(options.turns),
         api_key=options.api_key,
         connect=connect,
     ) as client:
         recording = Recording(client, file, options, view.show)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(recording.steer, name="steer")
+            nursery.start_soon(recording.play, name="play")
             nursery.start_soon(_show, recording, view, name="show")
             await nursery.start(_interrupt, recording, nursery, name="interrupt")
             await recording.write()
