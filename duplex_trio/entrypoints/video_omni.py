@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -73,7 +74,7 @@ class VideoOmni(AsyncOmniBase):
         self._model_name = model_name
         self._stage_commands_max = stage_commands_max
         self._stage_factory = stage_factory
-        self._loaded = False
+        self._closable = False
         super().__init__(pipeline, warm_up=warm_up)
 
     def _create_engine(self) -> VideoEngine:
@@ -140,6 +141,9 @@ class VideoOmni(AsyncOmniBase):
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Load the model, let it make one chunk, and carry it until cancelled; started when it is ready.
 
+        The model is closed last: videos that are live then end first, each within a frame if it is cancelled too, else
+        as in a drain, and within `send_timeout_s` if nobody reads it.
+
         Raises:
             StageLoadError: in a group, for each stage that could not be loaded.
             WarmUpError: in a group, if the model cannot be loaded or makes no video.
@@ -149,8 +153,9 @@ class VideoOmni(AsyncOmniBase):
         try:
             await run_warm(self.engine, self._make_ready, task_status=task_status)
         finally:
-            if self._loaded:
+            if self._closable:
                 with trio.CancelScope(shield=True):
+                    await self.video_engine.videos.wait_empty()
                     await trio.to_thread.run_sync(self.video_engine.plugin.close)
 
     async def warm_up(self) -> None:
@@ -162,7 +167,7 @@ class VideoOmni(AsyncOmniBase):
         videos = self.video_engine.videos
         try:
             with trio.fail_after(WARM_UP_TIMEOUT_S), videos.warming() as slot:
-                await trio.to_thread.run_sync(VideoWarmUp(videos, slot).make, abandon_on_cancel=True)
+                await self._in_thread(VideoWarmUp(videos, slot).make)
         except trio.TooSlowError as error:
             raise WarmUpError("the warm-up failed: the model made no chunk in time") from error
         except RequestRefused as error:
@@ -170,13 +175,22 @@ class VideoOmni(AsyncOmniBase):
 
     async def _make_ready(self) -> None:
         try:
-            # Who stops the server while it loads does not wait for that; then it is not closed either.
-            await trio.to_thread.run_sync(self.video_engine.plugin.load, abandon_on_cancel=True)
-            self._loaded = True
+            await self._in_thread(self.video_engine.plugin.load)
         except Exception as error:  # a model may raise anything
             raise WarmUpError(f"the model could not be loaded: {type(error).__name__}: {error}") from error
         if self._warm_up:
             await self.warm_up()
+
+    async def _in_thread(self, call: Callable[[], None]) -> None:
+        # Who stops the server meanwhile does not wait for it. The thread goes on with the model, which is not closed
+        # below it then; nor is one that could not be loaded.
+        closable, self._closable = self._closable, False
+        try:
+            await trio.to_thread.run_sync(call, abandon_on_cancel=True)
+        except Exception:
+            self._closable = closable
+            raise
+        self._closable = True
 
     @classmethod
     def _options_of(cls, deploy: DeployConfig) -> dict[str, Any]:

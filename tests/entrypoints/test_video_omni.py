@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -20,8 +21,10 @@ from duplex_trio.models.scripted.video import ScriptedVideoPipeline
 from duplex_trio.models.scripted.video_script import VideoScript
 from duplex_trio.plugin.video.plugin import VideoModelPlugin
 from duplex_trio.protocol.refusal import RequestRefused
-from duplex_trio.protocol.video import VideoRefused
+from duplex_trio.protocol.video import SessionStart, VideoRefused
 from duplex_trio.testing.video_frames import decode_frames
+from duplex_trio.video.memory import MemoryPeer, memory_transports
+from duplex_trio.video.transport import TransportClosedError
 
 GUARD_S = 60.0
 
@@ -257,6 +260,51 @@ async def test_a_model_is_loaded_without_a_warm_up_and_closed_at_the_end() -> No
     async with omni.running():
         assert calls == ["load"]
     assert calls == ["load", "close"]
+
+
+async def test_a_model_is_closed_when_nothing_of_it_is_left() -> None:
+    """A video outside of the block in which its engine runs ends with that, and before its model does."""
+    calls: list[str] = []
+    pipeline = Faulty("close", lambda: calls.append("end of the video"))
+    omni = VideoOmni(pipeline, warm_up=False)
+    omni.video_engine.plugin.close = lambda: calls.append("close")  # type: ignore[method-assign]
+    transport, peer = memory_transports()
+    with trio.fail_after(GUARD_S):
+        async with trio.open_nursery() as nursery:
+            async with omni.running():
+                nursery.start_soon(omni.serve, transport)
+                await peer.send(SessionStart(prompt="red", streaming_buffer_seconds=None))
+                await peer.receive()
+                nursery.start_soon(read_all, peer)
+            assert calls == ["end of the video", "close"]
+
+
+async def read_all(peer: MemoryPeer) -> None:
+    with suppress(TransportClosedError):
+        while True:
+            await peer.receive()
+
+
+async def test_a_model_that_is_given_up_in_its_warm_up_is_not_closed_below_it() -> None:
+    """Its thread goes on with it for a while."""
+    calls: list[str] = []
+    begun, over = trio.Event(), threading.Event()
+    token = trio.lowlevel.current_trio_token()
+
+    def render(*_: Any, **__: Any) -> Any:
+        token.run_sync_soon(begun.set)
+        over.wait(GUARD_S)
+        return ()
+
+    omni = VideoOmni(Faulty("render_chunk", render))
+    omni.video_engine.plugin.close = lambda: calls.append("close")  # type: ignore[method-assign]
+    with trio.fail_after(GUARD_S):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(omni.run)
+            await begun.wait()
+            nursery.cancel_scope.cancel()
+    over.set()
+    assert not calls
 
 
 async def test_a_deployment_bounds_videos() -> None:

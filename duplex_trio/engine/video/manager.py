@@ -139,10 +139,16 @@ class VideoManager(VideoHost):
         """Take no new videos, give the live ones `timeout_s`, then end them and wait for their end."""
         self.admit_nobody()
         with trio.move_on_after(timeout_s):
-            await self._wait_empty()
+            await self.wait_empty()
         for live in self._live:
             live.draining.set()
-        await self._wait_empty()
+        await self.wait_empty()
+
+    async def wait_empty(self) -> None:
+        """Wait until no video holds a place."""
+        await trio.lowlevel.checkpoint()
+        while self._live:
+            await self._gone.park()
 
     def _require_place(self) -> None:
         if self._draining or not self._running:
@@ -151,11 +157,6 @@ class VideoManager(VideoHost):
             raise RequestRefused(
                 "resource_exhausted", f"the server runs {self.max_sessions} videos at once; try again later"
             )
-
-    async def _wait_empty(self) -> None:
-        await trio.lowlevel.checkpoint()
-        while self._live:
-            await self._gone.park()
 
 
 def places(asked: int | None, model: int | None) -> int:
