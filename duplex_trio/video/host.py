@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 
 import trio
@@ -48,6 +48,15 @@ class VideoSlot(ABC):
     @abstractmethod
     def draining(self) -> trio.Event:
         """Set when the video is to end now: it stops generating, says what is still to be said, closes with 1001."""
+
+    @abstractmethod
+    def began(self, so_far: Callable[[], VideoFigures]) -> None:
+        """Tell that the video generates. Called once, if it comes to that.
+
+        Args:
+            so_far: what it is at any time until it has ended, on the Trio thread. Its numbers only grow; neither how it
+                ends nor what becomes of its interactions is settled in it.
+        """
 
     @abstractmethod
     def ended(self, figures: VideoFigures) -> None:

@@ -161,6 +161,7 @@ class _Video:
         if not self._decide():
             return None
         self._session = session = VideoSession(opened, self._transport, self._host.limits)
+        self._slot.began(session.so_far)
         request = attrs.asdict(self._request, filter=lambda field, _: field.name in (*SHOWN, *self._shown))
         self._log.info("video.started", **request)
         session.egress.say(self._opening.started(opened))

@@ -260,6 +260,10 @@ class VideoSession:
             fault = VideoErrorEvent(code=code, message=message, request_id=self.request_id)
             self.egress.break_off(Goodbye(close_code, code, [fault]))
 
+    def so_far(self) -> VideoFigures:
+        """What it is while it goes on."""
+        return self.tally.figures("", {})
+
     def figures(self) -> VideoFigures:
         """What it was. Called when all of its tasks have ended."""
         self._settle()

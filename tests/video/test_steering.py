@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
+import attrs
 import pytest
 import trio
 import trio.lowlevel
@@ -185,6 +186,23 @@ async def test_the_figures_are_true(autojump_clock: MockClock, monkeypatch: pyte
     # Of each chunk: one tick for each frame and one for their end; as many for the encoder, and one at its end.
     assert figures.render_s == 60 + 7
     assert figures.encode_s == 60 + 2 * 7
+
+
+async def test_what_a_video_was_so_far(autojump_clock: MockClock) -> None:
+    """It is asked while it goes on, and at its end has come to the figures of the end."""
+    host = WatchedHost()
+    async with watching(host, SessionStart(prompt="red", num_frames=27)) as video:
+        await video.say("a", "blue", 0)
+        await video.chunk(1)
+        await wait_all_tasks_blocked()
+        (slot,) = host.slots
+        assert slot.so_far is not None
+        now = slot.so_far()
+        assert (now.chunks, now.frames, now.payload_bytes) == (2, 18, 18 * FRAME_BYTES)
+        assert len(now.switch_s) == 1
+        await video.end()
+    assert video.figures is not None
+    assert attrs.evolve(slot.so_far(), outcome="done", interactions={"completed": 1}) == video.figures
 
 
 async def test_of_superseded_prompts_nothing_is_kept(

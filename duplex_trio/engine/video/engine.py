@@ -55,7 +55,7 @@ class VideoEngine(OmniEngineBase):
             model_name=model_name or pipeline.model_name(),
         )
         self.registry = CollectorRegistry()
-        self.registry.register(self.videos.tally)
+        self.registry.register(self.videos.collector)
         # Other names than those of an engine of speech, with which this one may share a port and its figures.
         self.registry.register(
             StageCollector(lambda: self.live_requests, self.stage_statistics, prefix="duplex_video")

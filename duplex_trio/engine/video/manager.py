@@ -7,7 +7,7 @@ that waits would begin when its viewer has gone.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import structlog
@@ -15,7 +15,7 @@ import trio
 
 from duplex_trio.deploy.video import VideoSessionDeploy
 from duplex_trio.engine.video.calls import NO_ENGINE, VideoOrchestrator, VideoStages
-from duplex_trio.engine.video.tally import VideoTally
+from duplex_trio.engine.video.collector import VideoCollector
 from duplex_trio.plugin.video.plugin import VideoModelPlugin
 from duplex_trio.protocol.refusal import RequestRefused
 from duplex_trio.video.host import VideoFigures, VideoHost, VideoSlot
@@ -31,13 +31,14 @@ class LiveVideo(VideoSlot):
 
     Args:
         stages: the stages, for this video.
-        tally: counts it.
+        collector: counts it.
     """
 
-    def __init__(self, stages: VideoStages, tally: VideoTally) -> None:
+    def __init__(self, stages: VideoStages, collector: VideoCollector) -> None:
         self.stages = self._stages = stages
-        self._tally = tally
+        self._collector = collector
         self._draining = trio.Event()
+        self._so_far: Callable[[], VideoFigures] | None = None
         self._told = False
 
     @property
@@ -45,11 +46,20 @@ class LiveVideo(VideoSlot):
         """Set when the video is to end now."""
         return self._draining
 
+    def began(self, so_far: Callable[[], VideoFigures]) -> None:
+        """Let the video be counted while it goes on."""
+        self._so_far = so_far
+
+    def so_far(self) -> VideoFigures | None:
+        """What the video is, if it has begun and has not been counted at its end."""
+        return None if self._so_far is None else self._so_far()
+
     def ended(self, figures: VideoFigures) -> None:
         """Count how the video went."""
         if not self._told:
             self._told = True
-            self._tally.ended(figures)
+            self._so_far = None
+            self._collector.ended(figures)
 
     def leave(self) -> None:
         """The place is free again, and nothing of the video is to be left on the stages."""
@@ -85,7 +95,7 @@ class VideoManager(VideoHost):
         self.model_name = model_name
         self.max_sessions = places(limits.max_sessions, plugin.capabilities.max_sessions)
         self.threads = trio.CapacityLimiter(THREADS_PER_VIDEO * self.max_sessions)
-        self.tally = VideoTally(lambda: self.count)
+        self.collector = VideoCollector(lambda: [live.so_far() for live in self._live])
         self._orchestrator = orchestrator
         self._live: set[LiveVideo] = set()
         self._running = False
@@ -103,11 +113,11 @@ class VideoManager(VideoHost):
         try:
             self._require_place()
         except RequestRefused as refused:
-            self.tally.refused(refused.code)
+            self.collector.refused(refused.code)
             raise
-        live = LiveVideo(VideoStages(self._orchestrator, request_id), self.tally)
+        live = LiveVideo(VideoStages(self._orchestrator, request_id), self.collector)
         self._live.add(live)
-        self.tally.started()
+        self.collector.started()
         try:
             yield live
         finally:
@@ -120,7 +130,7 @@ class VideoManager(VideoHost):
         """A place for a video that nobody watches: it is not counted, and takes no place of one that somebody does."""
         stages = VideoStages(self._orchestrator, "warm-up")
         try:
-            yield LiveVideo(stages, VideoTally(lambda: 0))
+            yield LiveVideo(stages, VideoCollector(lambda: ()))
         finally:
             stages.end()
 

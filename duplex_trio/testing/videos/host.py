@@ -149,6 +149,7 @@ class WatchedSlot(VideoSlot):
 
     stages: StageCaller = field(factory=DirectStages)
     figures: list[VideoFigures] = field(factory=list)
+    so_far: Callable[[], VideoFigures] | None = None
     held: bool = True
     _draining: trio.Event = field(factory=trio.Event)
 
@@ -156,6 +157,11 @@ class WatchedSlot(VideoSlot):
     def draining(self) -> trio.Event:
         """Set by a test."""
         return self._draining
+
+    def began(self, so_far: Callable[[], VideoFigures]) -> None:
+        """Note it."""
+        assert self.held
+        self.so_far = so_far
 
     def ended(self, figures: VideoFigures) -> None:
         """Note it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
+from functools import partial
 
 import pytest
 import trio
@@ -163,6 +164,36 @@ async def test_what_videos_were_is_counted_once_and_under_labels_of_ours() -> No
     assert found["duplex_video_switch_seconds_sum"] == pytest.approx(4.4)
     assert found["duplex_video_switch_seconds_bucket{le=0.5}"] == 1
     assert found["duplex_video_switch_seconds_bucket{le=+Inf}"] == 2
+
+
+async def test_what_a_video_makes_is_counted_while_it_goes_on() -> None:
+    """And once, also where it has ended and still holds its place."""
+    engine = make_engine()
+    frames = {"a": 9, "b": 18}
+
+    def so_far(name: str) -> VideoFigures:
+        return VideoFigures(outcome="", frames=frames[name], interactions={"refused": 1}, switch_s=(0.1,))
+
+    def counted() -> tuple[float, ...]:
+        found = figures(engine)
+        names = (
+            "duplex_video_frames_total",
+            "duplex_video_switch_seconds_count",
+            "duplex_video_interactions_total{outcome=refused}",
+        )
+        return tuple(found[name] for name in names)
+
+    async with running(engine) as videos:
+        with videos.slot("a") as a, videos.slot("b") as b:
+            a.began(partial(so_far, "a"))
+            b.began(partial(so_far, "b"))
+            assert counted() == (27, 2, 0)
+            frames["a"] = 20
+            assert counted() == (38, 2, 0)
+            a.ended(so_far("a"))
+            assert counted() == (38, 2, 1)
+            b.ended(so_far("b"))
+        assert counted() == (38, 2, 2)
 
 
 class WrongKind(ScriptedVideoPipeline):

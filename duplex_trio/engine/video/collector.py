@@ -1,10 +1,12 @@
-"""Counts of videos, for a scrape. What a video was is counted when it has ended."""
+"""Counts of videos, for a scrape: of live ones what they have made so far, of ended ones also how they ended."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from copy import deepcopy
 
+from attrs import define, field
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
@@ -22,50 +24,69 @@ SWITCH_S = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
 """Bounds of the histogram. A chunk is about half a second, and a switch waits for the next one."""
 
 
-class VideoTally(Collector):
-    """What became of videos.
+@define(eq=False)
+class _Made:
+    """What videos have made, added up."""
+
+    chunks: int = 0
+    frames: int = 0
+    payload_bytes: int = 0
+    render_s: float = 0.0
+    encode_s: float = 0.0
+    switches: list[int] = field(factory=lambda: [0] * (len(SWITCH_S) + 1))
+    switch_s: float = 0.0
+
+    def add(self, figures: VideoFigures) -> None:
+        """Add one video."""
+        self.chunks += figures.chunks
+        self.frames += figures.frames
+        self.payload_bytes += figures.payload_bytes
+        self.render_s += figures.render_s
+        self.encode_s += figures.encode_s
+        for switch_s in figures.switch_s:
+            self.switches[sum(switch_s > bound for bound in SWITCH_S)] += 1
+            self.switch_s += switch_s
+
+
+class VideoCollector(Collector):
+    """Counts videos.
 
     Args:
-        live: videos that hold a place now.
+        live: tells, of each video that holds a place now, what it is so far; None of one that has not begun.
     """
 
-    def __init__(self, live: Callable[[], int]) -> None:
+    def __init__(self, live: Callable[[], Collection[VideoFigures | None]]) -> None:
         self._live = live
-        self._counts: Counter[str] = Counter()
+        self._started = 0
+        self._ended = _Made()
         self._outcomes: Counter[str] = Counter()
         self._refusals: Counter[str] = Counter()
         self._interactions: Counter[str] = Counter()
-        self._render_s = 0.0
-        self._encode_s = 0.0
-        self._switches = [0] * (len(SWITCH_S) + 1)
-        self._switch_s = 0.0
 
     def started(self) -> None:
         """A video was given a place."""
-        self._counts["started"] += 1
+        self._started += 1
 
     def refused(self, code: str) -> None:
         """A video was given none."""
         self._refusals[code] += 1
 
     def ended(self, figures: VideoFigures) -> None:
-        """A video is over."""
+        """A video is over, and is not told as a live one any more."""
         self._outcomes[figures.outcome if figures.outcome in OUTCOMES else "other"] += 1
-        self._counts["chunks"] += figures.chunks
-        self._counts["frames"] += figures.frames
-        self._counts["bytes"] += figures.payload_bytes
+        self._ended.add(figures)
         for outcome, count in figures.interactions.items():
             self._interactions[outcome] += count
-        self._render_s += figures.render_s
-        self._encode_s += figures.encode_s
-        for switch_s in figures.switch_s:
-            self._switches[sum(switch_s > bound for bound in SWITCH_S)] += 1
-            self._switch_s += switch_s
 
     def collect(self) -> Iterable[Metric]:
         """The figures."""
+        videos = self._live()
+        made = deepcopy(self._ended)
+        for video in videos:
+            if video is not None:
+                made.add(video)
         live = GaugeMetricFamily("duplex_videos", "Videos that hold a place")
-        live.add_metric([], self._live())
+        live.add_metric([], len(videos))
         yield live
         yield _labelled("duplex_videos_refused", "Videos that got no place", "code", REFUSALS, self._refusals)
         yield _labelled(
@@ -79,29 +100,30 @@ class VideoTally(Collector):
             self._interactions,
         )
         for name, text, value in (
-            ("duplex_videos_started", "Videos that got a place", self._counts["started"]),
-            ("duplex_video_chunks", "Chunks generated", self._counts["chunks"]),
-            ("duplex_video_frames", "Frames sent", self._counts["frames"]),
-            ("duplex_video_bytes", "Bytes of payloads sent", self._counts["bytes"]),
-            ("duplex_video_render_seconds", "Time in the model", self._render_s),
-            ("duplex_video_encode_seconds", "Time in the encoder", self._encode_s),
+            ("duplex_videos_started", "Videos that got a place", self._started),
+            ("duplex_video_chunks", "Chunks generated", made.chunks),
+            ("duplex_video_frames", "Frames sent", made.frames),
+            ("duplex_video_bytes", "Bytes of payloads sent", made.payload_bytes),
+            ("duplex_video_render_seconds", "Time in the model", made.render_s),
+            ("duplex_video_encode_seconds", "Time in the encoder", made.encode_s),
         ):
             family = CounterMetricFamily(name, text)
             family.add_metric([], value)
             yield family
-        yield self._switch_family()
+        yield _switch_family(made)
 
-    def _switch_family(self) -> HistogramMetricFamily:
-        so_far, buckets = 0, []
-        for bound, count in zip((*map(str, SWITCH_S), "+Inf"), self._switches, strict=True):
-            so_far += count
-            buckets.append((bound, float(so_far)))
-        family = HistogramMetricFamily(
-            "duplex_video_switch_seconds",
-            "From the arrival of an interaction to the first payload that shows it",
-        )
-        family.add_metric([], buckets, self._switch_s)
-        return family
+
+def _switch_family(made: _Made) -> HistogramMetricFamily:
+    so_far, buckets = 0, []
+    for bound, count in zip((*map(str, SWITCH_S), "+Inf"), made.switches, strict=True):
+        so_far += count
+        buckets.append((bound, float(so_far)))
+    family = HistogramMetricFamily(
+        "duplex_video_switch_seconds",
+        "From the arrival of an interaction to the first payload that shows it",
+    )
+    family.add_metric([], buckets, made.switch_s)
+    return family
 
 
 def _labelled(
