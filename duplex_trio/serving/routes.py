@@ -41,11 +41,13 @@ def respond_to(
     """
     if path == HEALTH_PATH:
         return _checked(method, path, _READ, lambda: health_response(deployment, detailed=trusted))
+    if (
+        is_page_path(path) and deployment.video_omni is not None
+    ):  # also while that loads, which the page tells
+        return _checked(method, path, _READ, lambda: page_response(path, headers))
     service = deployment.service
     if service is None:
         return still_loading()
-    if is_page_path(path) and deployment.video is not None:
-        return _checked(method, path, _READ, lambda: page_response(path, headers))
     there = deployment.video is not None if path == VIDEO_PATH else service.has_sessions
     if path in (REALTIME_PATH, DUPLEX_PATH, VIDEO_PATH) and method == "GET" and there:
         message = f"{path} is a WebSocket; ask for an upgrade"

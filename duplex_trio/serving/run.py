@@ -165,8 +165,9 @@ async def run_server(
 ) -> None:
     """Serve until cancelled, or, with `handle_signals`, until told to stop.
 
-    The port answers from the first second. As long as the model is being loaded and warmed up, `/health` says so,
-    and everything else is told to come again: nothing is served by a model that is cold (decision D16).
+    The port answers from the first second. As long as the model is being loaded and warmed up, `/health` and the page
+    of videos say so, and everything else is told to come again: nothing is served by a model that is cold (decision
+    D16).
 
     Args:
         omni_factory: makes the engine, not yet started: a `DuplexOmni`, an `AsyncOmni`, or a `VideoOmni` that is

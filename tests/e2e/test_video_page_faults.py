@@ -9,6 +9,11 @@ from pathlib import Path
 import pytest
 import trio
 
+from duplex_trio.entrypoints.video_omni import VideoOmni
+from duplex_trio.models.scripted.video import ScriptedVideoPipeline
+from duplex_trio.plugin.video.plugin import VideoModelPlugin
+from duplex_trio.serving.options import ServeOptions
+from duplex_trio.serving.run import run_server
 from duplex_trio.testing.serve_command import serve_command
 from duplex_trio.testing.server_process import ServedPort
 from duplex_trio.testing.video_viewer import Viewer, visit
@@ -184,6 +189,38 @@ async def test_a_server_that_shuts_down_is_told(browser: str, video_deployment: 
         running.signal(signal.SIGTERM)
         await viewer.state("failed")
         assert "shutting down" in await viewer.notice()
+
+
+async def test_a_model_that_still_loads_is_waited_for(browser: str, nursery: trio.Nursery) -> None:
+    loading, gate = trio.Event(), trio.Event()
+
+    class Loading(ScriptedVideoPipeline):
+        def build_video_plugin(self) -> VideoModelPlugin:
+            plugin = super().build_video_plugin()
+            plugin.load = self.load  # type: ignore[method-assign]
+            return plugin
+
+        def load(self) -> None:
+            trio.from_thread.run_sync(loading.set)
+            trio.from_thread.run(gate.wait)
+
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port: int = listener.socket.getsockname()[1]
+    await listener.aclose()
+    make = partial(VideoOmni, Loading(), warm_up=False)
+    nursery.start_soon(partial(run_server, make, ServeOptions(port=port)))
+    await loading.wait()
+    async with visit(browser, port, quiet=False) as viewer:
+        await viewer.state("loading")
+        assert await viewer.text("status") == "The model is loading…"
+        await viewer.say(RED)
+        assert await viewer.page.run("document.body.dataset.state") == "loading"
+        gate.set()
+        await viewer.state("idle")
+        # The status of /health is the browser's to tell; nothing else is.
+        assert {complaint.kind for complaint in viewer.page.complaints} == {"network"}
+        await viewer.say(RED)
+        await viewer.played(0.1)
 
 
 async def test_a_closed_tab_frees_its_place(browser: str, one_place: Path, tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ async def test_what_became_of_prompts_is_read_off_the_messages(parts: Page) -> N
 
 async def test_every_end_is_explained(parts: Page) -> None:
     codes = "invalid_start model_not_found resource_exhausted server_shutdown start_timeout stall_timeout"
-    for code in [*codes.split(), "generation_failed", "too_many_errors", "not_available", "something_new"]:
+    for code in [*codes.split(), "generation_failed", "too_many_errors", "unsupported", "something_new"]:
         error = orjson.dumps({"code": code, "message": "the server's words"}).decode()
         told = await parts.run(
             f"import('/video/explain.js').then(({{ explainError }}) => explainError({error}))"

@@ -11,7 +11,7 @@ const ERRORS = {
   stall_timeout: ["Nothing happened for a minute", "The server gave up. Start again, and keep this tab in front."],
   generation_failed: ["The model failed", "What came so far can be saved. Start again; if it repeats, see the server's log."],
   too_many_errors: ["Too many messages were refused", "Start again."],
-  not_available: ["No video is served here", "Start the server with a model of video, for example --video-model scene."],
+  unsupported: ["No video is served here", "Start the server with a model of video, for example --video-model scene."],
 };
 
 const REFUSALS = {
@@ -42,14 +42,15 @@ export function explainClose(code) {
   };
 }
 
-/** What a server tells of itself: its model of video, and whether it keeps that from those without a key. */
+/** What a server tells of itself: whether it still loads, its model of video, and whether it keeps that from those
+ * without a key. */
 export async function askServer(key) {
   try {
     const answer = await fetch(new URL("health", document.baseURI), withKey(key));
-    const { video } = await answer.json();
-    return { model: video?.model ?? "", wantsKey: answer.ok && !video };
+    const { status, video } = await answer.json();
+    return { loading: status === "loading", model: video?.model ?? "", wantsKey: answer.ok && !video };
   } catch {
-    return { model: "", wantsKey: false }; // pressing Start will say why
+    return { loading: false, model: "", wantsKey: false }; // pressing Start will say why
   }
 }
 

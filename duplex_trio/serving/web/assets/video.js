@@ -13,10 +13,11 @@ import { readSettings, settle } from "./settings.js";
 import { Show } from "./show.js";
 import { FIRST_PROMPT, offerSuggestions } from "./suggestions.js";
 
-/** @typedef {"idle" | "connecting" | "running" | "stopping" | "done" | "failed"} State */
+/** @typedef {"loading" | "idle" | "connecting" | "running" | "stopping" | "done" | "failed"} State */
 
 const REPORT_EVERY_MS = 250;
 const AMBIENT_EVERY_MS = 250;
+const ASK_AGAIN_MS = 1000;
 /** A shorter wait is seen by who looks; to tell of it would only be restless. */
 const WAIT_TOLD_AFTER_MS = 700;
 
@@ -209,7 +210,7 @@ async function closed({ opened, code }) {
 
 /** @param {State} state */
 function enter(state, said) {
-  const words = { idle: "Ready", connecting: "Connecting…", running: "Playing", stopping: "Stopping…" };
+  const words = { loading: "The model is loading…", idle: "Ready", connecting: "Connecting…", running: "Playing", stopping: "Stopping…" };
   document.body.dataset.state = state;
   say(said ?? words[state] ?? "");
   const live = state === "running" || state === "stopping" || state === "connecting";
@@ -218,10 +219,10 @@ function enter(state, said) {
   $("prompt").disabled = live && !steerable;
   if (state === "running" && !steerable) $("prompt-label").textContent = "This model's prompt can't be changed while it runs";
   $("go").textContent = state === "running" ? "Send" : "Start";
-  $("go").disabled = live && !steerable;
+  $("go").disabled = state === "loading" || (live && !steerable);
   $("stop").disabled = !(state === "running" || state === "connecting");
   $("fields").disabled = live;
-  $("blank").hidden = state !== "idle" && !(state === "failed" && !show?.frames);
+  $("blank").hidden = state !== "idle" && state !== "loading" && !(state === "failed" && !show?.frames);
   $("spinner").hidden = state !== "connecting";
   if (state === "connecting") $("caption").hidden = true;
   $("live").hidden = state !== "running";
@@ -331,8 +332,11 @@ function sayTransition() {
 
 /** Before anything is asked for: what is served here, and whether a key is wanted. */
 async function greet() {
-  const { model, wantsKey } = await askServer($("key").value);
+  const { loading, model, wantsKey } = await askServer($("key").value);
   if (show) return;
+  if (loading) setTimeout(greet, ASK_AGAIN_MS);
+  const state = loading ? "loading" : "idle";
+  if (document.body.dataset.state !== state) enter(state);
   $("model").textContent = model;
   offerSuggestions($("chips"), model, suggested);
   if (wantsKey) $("key").placeholder = "this server wants one";
@@ -343,7 +347,7 @@ async function greet() {
 $("composer").addEventListener("submit", (event) => {
   event.preventDefault();
   const state = document.body.dataset.state;
-  if (state === "connecting" || state === "stopping") return;
+  if (["loading", "connecting", "stopping"].includes(state)) return;
   if (state !== "running") return start();
   send($("prompt").value);
   $("prompt").value = "";
