@@ -17,6 +17,8 @@ import trustme
 from prometheus_client.parser import text_string_to_metric_families
 from trio_websocket import ConnectionClosed, WebSocketConnection
 
+from duplex_trio.clients import RealtimeVideoClient
+from duplex_trio.clients.video import VideoRefusedError
 from duplex_trio.deploy import VideoSessionDeploy
 from duplex_trio.entrypoints.async_omni import AsyncOmni
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni
@@ -432,9 +434,13 @@ async def test_where_no_video_is_served_its_websocket_says_so(nursery: trio.Nurs
     address: ServerAddress = await nursery.start(partial(run_server, make_omni, settings))
     async with watching(address) as watcher:
         told = await watcher.next()
-        assert told["error"]["code"] == "unsupported"
-        assert "serves no video" in told["error"]["message"]
+        assert told["code"] == "unsupported"
+        assert "serves no video" in told["message"]
         assert (await watcher.until_closed())[0] == 1008
+    with pytest.raises(VideoRefusedError) as refused:
+        async with RealtimeVideoClient(address.ws_url, prompt="red"):
+            pytest.fail("there is no video")
+    assert refused.value.code == "unsupported"
     assert (await http(address, PATH))[0] == 404
 
 
