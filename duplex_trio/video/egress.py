@@ -150,7 +150,7 @@ class Egress:
     # ------------------------------------------------------------------ writing
 
     async def run(self) -> Goodbye:
-        """Write until the end has been decided and said; what is left to do is to close.
+        """Write until the end has been decided; what is left to do is to say so by `part`, and to close.
 
         Raises:
             trio.BrokenResourceError: the client has gone.
@@ -171,10 +171,17 @@ class Egress:
             else:
                 await self._changed.park()
         self._closed = True
-        goodbye = self._goodbye()
+        return self._goodbye()
+
+    async def part(self, goodbye: Goodbye) -> None:
+        """Say the end, behind all that `run` has written.
+
+        Raises:
+            trio.BrokenResourceError: the client has gone.
+            SendTimeoutError: it does not read.
+        """
         for event in goodbye.events:
             await self._write(self._transport.send_text, encode_event(event))
-        return goodbye
 
     async def _write_pair(self, item: Item) -> None:
         metadata = self._describe(item)

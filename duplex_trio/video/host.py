@@ -59,8 +59,15 @@ class VideoSlot(ABC):
         """
 
     @abstractmethod
+    def vacate(self) -> None:
+        """Let somebody else have the place: nothing is generated any more, though the client is still there.
+
+        Idempotent.
+        """
+
+    @abstractmethod
     def ended(self, figures: VideoFigures) -> None:
-        """Tell how the video went. Called once, while the slot is still held."""
+        """Tell how the video went. Called once, at the end of the block in which the slot is held."""
 
 
 class VideoHost(ABC):

@@ -137,10 +137,12 @@ class Opening:
         )
 
     async def close(self) -> None:
-        """Release the encoder and the model's part. Called when nothing of them runs; cannot be cancelled."""
+        """Release the encoder and the model's part, of which nothing runs. Cannot be cancelled; idempotent."""
+        encoder, model = self._encoder, self._model
+        self._encoder = self._model = None
         with trio.CancelScope(shield=True):
-            await self._release("encoder", None if self._encoder is None else self._encoder.discard)
-            await self._release("model", None if self._model is None else self._model.close)
+            await self._release("encoder", None if encoder is None else encoder.discard)
+            await self._release("model", None if model is None else model.close)
 
     async def _release(self, what: str, release: Callable[[], None] | None) -> None:
         if release is None:

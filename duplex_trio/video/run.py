@@ -5,8 +5,9 @@
        |- reader           one message after the other; the first to know that the client has gone
        |- patience         until the model has begun: refuses the video if that takes too long, or the server ends
        |- writer           answers, then pairs, then the end
-       |- generator        waits for room and playback; the chunk itself in a thread
-       |- preparer         waits for prompts; each is encoded in a thread
+       |- maker            all that the model is asked by; ended before the client hears of the end
+       |  |- generator     waits for room and playback; the chunk itself in a thread
+       |  `- preparer      waits for prompts; each is encoded in a thread
        |- watch            the stall clock and the longest that a video may go on
        `- drain            waits for the server to want an end
 
@@ -45,6 +46,8 @@ SHOWN = ("width", "height", "fps", "num_frames", "seed")
 """What the log tells of a request."""
 GOODBYE_TIMEOUT_S = 5.0
 """How long a client may take for one message when the server ends."""
+RELEASE_TIMEOUT_S = 1.0
+"""How long the client waits to hear of the end for a model that does not come back from what it does."""
 SEED_BITS = 53
 """Of a random seed: one that any client reads exactly."""
 
@@ -114,6 +117,8 @@ class _Video:
         self._shown = ("prompt",) if log_prompts else ()
         self._log = log.bind(request_id=request.request_id)
         self._tasks = trio.CancelScope()
+        self._making = trio.CancelScope()
+        self._made = trio.Event()
 
     async def run(self) -> VideoFigures:
         """Live through the video; see the module's tree. Raises nothing but `trio.Cancelled`."""
@@ -141,11 +146,9 @@ class _Video:
 
     def _start_tasks(self, nursery: trio.Nursery, session: VideoSession) -> None:
         host, request = self._host, self._request
-        threads = host.threads
         playback_s = 0.0 if request.num_frames is None else request.num_frames / request.fps
         nursery.start_soon(self._write, session, name="writer")
-        nursery.start_soon(Generator(session, threads).run, name="generator")
-        nursery.start_soon(prepare_prompts, session, threads, name="preparer")
+        nursery.start_soon(self._make, session, name="maker")
         nursery.start_soon(watch_clocks, session, host.limits.max_session_s + playback_s, name="watch")
         nursery.start_soon(self._drain, session, name="drain")
 
@@ -156,6 +159,7 @@ class _Video:
         try:
             opened = await self._opening.open()
         except VideoRefused as refusal:
+            await self._release()
             await self._refuse(refusal)
             return None
         if not self._decide():
@@ -194,10 +198,20 @@ class _Video:
             self._log.debug("video.client_gone", close_code=closed.code)
             self._tasks.cancel()
 
+    async def _make(self, session: VideoSession) -> None:
+        """Have chunks generated and prompts encoded, until there is no need any more."""
+        with self._making:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(Generator(session, self._host.threads).run, name="generator")
+                nursery.start_soon(prepare_prompts, session, self._host.threads, name="preparer")
+        self._made.set()
+
     async def _write(self, session: VideoSession) -> None:
         """Send until the end, and close."""
         try:
             goodbye = await session.egress.run()
+            await self._let_go()
+            await session.egress.part(goodbye)
         except trio.BrokenResourceError:
             self._log.debug("video.client_gone")
         except SendTimeoutError:
@@ -219,6 +233,18 @@ class _Video:
             session.cut.set()
 
     # ------------------------------------------------------------------ ends
+
+    async def _let_go(self) -> None:
+        """Before the client hears of the end: whoever does may want another video at once."""
+        self._making.cancel()
+        with trio.move_on_after(RELEASE_TIMEOUT_S):
+            await self._made.wait()
+            await self._release()
+
+    async def _release(self) -> None:
+        """Release what the video has of the model, of which nothing runs any more, and its place."""
+        await self._opening.close()
+        self._slot.vacate()
 
     def _decide(self) -> bool:
         """Whether it is still open whether there is a video; it is not any more then."""

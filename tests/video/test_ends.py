@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,11 +17,23 @@ from duplex_trio.models.scripted.video_script import VideoScript
 from duplex_trio.plugin.video.capabilities import VideoCapabilities
 from duplex_trio.plugin.video.plugin import Frame, StageCaller, VideoModelPlugin, VideoModelSession
 from duplex_trio.plugin.video.request import OmniInteractionEvent, VideoRequest
-from duplex_trio.protocol.video import SessionPing, SessionPlayback, SessionStart, SessionStop
+from duplex_trio.protocol.video import (
+    SessionDone,
+    SessionPing,
+    SessionPlayback,
+    SessionStart,
+    SessionStop,
+    VideoChunkMetadata,
+    VideoErrorEvent,
+)
 from duplex_trio.testing.kept_logs import Logs
 from duplex_trio.testing.videos.encoder import RawEncoder
 from duplex_trio.testing.videos.host import WatchedHost
 from duplex_trio.testing.videos.run import RunningVideo, watching
+from duplex_trio.testing.videos.threads import patient
+from duplex_trio.video.memory import memory_transports
+from duplex_trio.video.run import run_video
+from duplex_trio.video.transport import TransportClosedError
 
 START = SessionStart(prompt="red", num_frames=90)
 
@@ -192,6 +206,36 @@ async def test_a_client_that_says_nothing_and_leaves(autojump_clock: MockClock) 
         video.peer.leave()
     assert outcome(video) == "aborted"
     assert not host.slots
+
+
+@pytest.mark.parametrize("end", ["done", "stopped", "generation_failed", "invalid_start"])
+async def test_who_hears_of_the_end_may_have_another_video(
+    autojump_clock: MockClock, faults_expected: None, end: str
+) -> None:
+    """The model is released, and the place is free, before the client knows that it is over."""
+    host = WatchedHost(
+        places=1,
+        script=VideoScript(fail_at_chunk=5 if end == "generation_failed" else None, refused_word="bad"),
+    )
+    transport, peer = memory_transports()
+    with patient(host.threads, ()):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(run_video, transport, host, encoders=lambda *_, **__: RawEncoder()))
+            await peer.send(SessionStart(prompt="bad" if end == "invalid_start" else "red", num_frames=90))
+            while not isinstance(told := await peer.receive(), SessionDone | VideoErrorEvent):
+                if isinstance(told, VideoChunkMetadata) and end == "stopped":
+                    await peer.send(SessionStop())
+            assert host.held == 0
+            assert host.threads.borrowed_tokens == 0
+            assert [session.closed for session in host.watched.sessions] == [1]
+            if end in ("done", "stopped"):
+                assert isinstance(told, SessionDone)
+                assert told.stopped == (end == "stopped")
+            else:
+                assert isinstance(told, VideoErrorEvent)
+                assert told.code == end
+            with suppress(TransportClosedError):
+                await peer.receive()
 
 
 async def test_a_client_that_does_not_read(autojump_clock: MockClock) -> None:

@@ -32,6 +32,9 @@ class LiveVideo(VideoSlot):
     Args:
         stages: the stages, for this video.
         collector: counts it.
+
+    Attributes:
+        generates: whether nobody else may have the place yet.
     """
 
     def __init__(self, stages: VideoStages, collector: VideoCollector) -> None:
@@ -40,6 +43,7 @@ class LiveVideo(VideoSlot):
         self._draining = trio.Event()
         self._so_far: Callable[[], VideoFigures] | None = None
         self._told = False
+        self.generates = True
 
     @property
     def draining(self) -> trio.Event:
@@ -53,6 +57,10 @@ class LiveVideo(VideoSlot):
     def so_far(self) -> VideoFigures | None:
         """What the video is, if it has begun and has not been counted at its end."""
         return None if self._so_far is None else self._so_far()
+
+    def vacate(self) -> None:
+        """Let somebody else have the place. A drain waits for this video all the same."""
+        self.generates = False
 
     def ended(self, figures: VideoFigures) -> None:
         """Count how the video went."""
@@ -105,7 +113,7 @@ class VideoManager(VideoHost):
     @property
     def count(self) -> int:
         """Videos that hold a place."""
-        return len(self._live)
+        return sum(live.generates for live in self._live)
 
     @contextmanager
     def slot(self, request_id: str) -> Iterator[VideoSlot]:
@@ -163,7 +171,7 @@ class VideoManager(VideoHost):
     def _require_place(self) -> None:
         if self._draining or not self._running:
             raise RequestRefused("server_shutdown", "the server takes no new videos")
-        if len(self._live) >= self.max_sessions:
+        if self.count >= self.max_sessions:
             raise RequestRefused(
                 "resource_exhausted", f"the server runs {self.max_sessions} videos at once; try again later"
             )

@@ -163,9 +163,12 @@ class WatchedSlot(VideoSlot):
         assert self.held
         self.so_far = so_far
 
+    def vacate(self) -> None:
+        """Note it."""
+        self.held = False
+
     def ended(self, figures: VideoFigures) -> None:
         """Note it."""
-        assert self.held
         self.figures.append(figures)
 
 

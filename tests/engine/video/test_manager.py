@@ -77,6 +77,21 @@ async def test_who_finds_no_place_is_refused_at_once() -> None:
     assert told["duplex_videos_refused_total{code=resource_exhausted}"] == 1
 
 
+async def test_a_place_is_free_as_soon_as_nothing_is_generated() -> None:
+    """A drain waits for a client that is being told of the end all the same."""
+    async with running(make_engine(1)) as videos:
+        with videos.slot("a") as ending:
+            ending.vacate()
+            assert videos.count == 0
+            with videos.slot("b"):
+                assert videos.count == 1
+            with trio.move_on_after(0.05) as waiting:
+                await videos.drain(0.0)
+            assert waiting.cancelled_caught
+        with trio.fail_after(5.0):
+            await videos.drain(0.0)
+
+
 async def test_nobody_is_let_in_where_the_engine_does_not_run() -> None:
     engine = make_engine()
     with pytest.raises(RequestRefused) as raised, engine.videos.slot("a"):
