@@ -65,7 +65,7 @@ class Generator:
         )
         if made is None:
             return False
-        session.generated(made)
+        session.generated(made, first_frame + n_frames)
         for payload in made.payloads:
             await session.egress.put(payload)
         return not last

@@ -213,9 +213,10 @@ class VideoSession:
                 self.interactions_failed(self.steering.close_boundaries())
         return chunk
 
-    def generated(self, made: MadeChunk) -> None:
-        """A chunk has been rendered and encoded."""
+    def generated(self, made: MadeChunk, frames: int) -> None:
+        """A chunk has been rendered and encoded; with it there are so many frames."""
         now_s = trio.current_time()
+        self._pace.generated(frames)
         self._in_making = False
         self.tally.chunks += 1
         self.tally.render_s += made.render_s

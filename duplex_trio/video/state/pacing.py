@@ -37,6 +37,10 @@ class PlaybackPace:
         if self._began_s is None:
             self._began_s = now_s
 
+    def generated(self, frames: int) -> None:
+        """So many frames have been generated in all: playback may have come as far."""
+        self._generated_s = max(self._generated_s, frames / self.fps)
+
     def playback(self, position_s: float, now_s: float) -> None:
         """The client says where it is. Going back is ignored, and it cannot be beyond what has been generated."""
         position_s = min(position_s, self._generated_s)
@@ -52,7 +56,7 @@ class PlaybackPace:
             first_frame: of the chunk: so many have been generated.
             now_s: the time.
         """
-        self._generated_s = max(self._generated_s, first_frame / self.fps)
+        self.generated(first_frame)
         if self.lead_s is None:
             return 0.0
         due_s = first_frame / self.fps - self.lead_s

@@ -95,6 +95,14 @@ def test_a_report_of_what_does_not_exist_is_cut() -> None:
     assert pace.wait_s(18, 0.0) == 0.5625
 
 
+def test_what_has_been_generated_can_be_reported_as_played_before_the_next_chunk_is_due() -> None:
+    pace = a_pace(0.0)
+    assert pace.wait_s(0, 0.0) == 0
+    pace.generated(9)
+    pace.playback(0.5625, 0.0)
+    assert pace.wait_s(9, 0.0) == 0
+
+
 @given(
     fps=st.floats(1, 60),
     lead_s=st.floats(0, 10),
