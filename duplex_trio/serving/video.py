@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import trio
 from attrs import frozen
 
-from duplex_trio.protocol.video import VideoErrorEvent, encode_event
+from duplex_trio.protocol.video import VideoRefused
 from duplex_trio.serving.channel import ChannelClosedError, WebSocketChannel
 from duplex_trio.serving.nowhere import selected_subprotocol
 from duplex_trio.video.transport import TransportClosedError, VideoTransport
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from duplex_trio.entrypoints.video_omni import VideoOmni
     from duplex_trio.serving.deployment import Deployment
 
-GOING_AWAY = 1001
 CLOSE_REASON_MAX_BYTES = 123
 """What a close frame holds beside its code (RFC 6455 5.5)."""
 CLOSE_TIMEOUT_S = 5.0
@@ -30,8 +29,7 @@ CLOSE_TIMEOUT_S = 5.0
 class ChannelTransport(VideoTransport):
     """A video over one WebSocket that has been accepted.
 
-    Who has not said yet what is to be seen holds no place, and no drain waits for it: it is told that the server
-    is on its way out, and left.
+    Who has not said yet what is to be seen holds no place, and no drain waits for it: it is refused when that begins.
 
     Args:
         channel: the WebSocket.
@@ -44,7 +42,11 @@ class ChannelTransport(VideoTransport):
         self._undecided = True
 
     async def receive(self) -> str | None:
-        """Wait for the next message."""
+        """Wait for the next message.
+
+        Raises:
+            VideoRefused: `server_shutdown`, while the first one is waited for.
+        """
         try:
             if self._undecided:
                 return await self._receive_first()
@@ -63,11 +65,7 @@ class ChannelTransport(VideoTransport):
                     return first
             finally:
                 undecided.discard(scope)
-        refusal = VideoErrorEvent(code="server_shutdown", message="The server is shutting down.")
-        with trio.move_on_after(CLOSE_TIMEOUT_S), suppress(trio.BrokenResourceError):
-            await self._channel.send(encode_event(refusal))
-        await self.close(GOING_AWAY, refusal.code)
-        raise TransportClosedError(GOING_AWAY)
+        raise VideoRefused("server_shutdown", "The server is shutting down.")
 
     async def send_text(self, text: bytes) -> None:
         """Write one text message."""

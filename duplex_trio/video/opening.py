@@ -51,7 +51,7 @@ async def read_start(transport: VideoTransport, timeout_s: float) -> SessionStar
     """Wait for the first message.
 
     Raises:
-        VideoRefused: it did not come in time, or it is no start of a video.
+        RequestRefused: it did not come in time, it is no start of a video, or the transport lets none begin.
         TransportClosedError: the client has gone.
     """
     with trio.move_on_after(timeout_s):

@@ -22,6 +22,7 @@ class VideoTransport(ABC):
 
         Raises:
             TransportClosedError: there is none any more.
+            RequestRefused: while the first one is waited for: there is going to be no video.
         """
 
     @abstractmethod

@@ -20,6 +20,8 @@ from duplex_trio.serving.run import make_app
 from duplex_trio.serving.video import ChannelTransport
 from duplex_trio.testing.http2_client import Http2Client
 from duplex_trio.testing.raw_websocket import BINARY, CLOSE, FIN, TEXT, frame
+from duplex_trio.testing.videos.host import WatchedHost
+from duplex_trio.video.run import run_video
 from duplex_trio.video.transport import TransportClosedError
 
 SCOPE = {
@@ -93,17 +95,14 @@ async def test_who_has_not_begun_is_told_of_a_drain_at_once(when: str) -> None:
     if when == "before":
         deployment.begin_drain()
 
-    async def receive() -> None:
-        with pytest.raises(TransportClosedError) as closed:
-            await transport_of(peer, deployment).receive()
-        assert closed.value.code == 1001
-
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(receive)
+        nursery.start_soon(run_video, transport_of(peer, deployment), WatchedHost())
         await trio.testing.wait_all_tasks_blocked()
         deployment.begin_drain()
     told, goodbye = peer.sent
-    assert orjson.loads(told["text"])["code"] == "server_shutdown"
+    fault = orjson.loads(told["text"])
+    assert fault["code"] == "server_shutdown"
+    assert fault["request_id"].startswith("video_stream-")
     assert (goodbye["type"], goodbye["code"]) == ("websocket.close", 1001)
     assert deployment.undecided == set()
 
