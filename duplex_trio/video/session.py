@@ -36,7 +36,7 @@ from duplex_trio.video.state.floods import ErrorBudget, StallClock
 from duplex_trio.video.state.pacing import PlaybackPace
 from duplex_trio.video.state.pairs import PairBook
 from duplex_trio.video.state.request import frames_max
-from duplex_trio.video.state.steering import VideoSteering
+from duplex_trio.video.state.steering import TOO_LATE, VideoSteering
 from duplex_trio.video.state.timeline import ResolvedChunk
 from duplex_trio.video.tally import VideoTally
 from duplex_trio.video.transport import VideoTransport
@@ -44,8 +44,6 @@ from duplex_trio.video.transport import VideoTransport
 Ending = Literal["done", "stopped", "server_shutdown"]
 """Why a video that has not failed generates no more: its last chunk was made, the client or the server wanted so."""
 
-ENDING_MESSAGE = "Generation is ending: no chunk is left that this could have an effect on."
-"""What is told of interactions that are still being prepared at the last chunk (video.md 3.2)."""
 SHORTEST_WAIT_S = 0.001
 """A wait below the clock's resolution would never end."""
 NORMAL_CLOSE, GOING_AWAY, POLICY_VIOLATION, INTERNAL_ERROR, TRY_AGAIN_LATER = 1000, 1001, 1008, 1011, 1013
@@ -164,7 +162,7 @@ class VideoSession:
         if self.steering.prepared(event_id, target) and superseded is not None:
             self.tally.gone(superseded)
 
-    def interactions_failed(self, event_ids: Iterable[str], message: str = ENDING_MESSAGE) -> None:
+    def interactions_failed(self, event_ids: Iterable[str], message: str = TOO_LATE) -> None:
         """Tell of interactions that had been admitted and will not take effect."""
         for event_id in event_ids:
             self.tally.gone(event_id)

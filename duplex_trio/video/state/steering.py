@@ -31,6 +31,7 @@ S = TypeVar("S")
 
 NO_UPDATES = "The active model does not support prompt updates."
 TOO_LATE = "Generation is ending: no chunk is left that this could have an effect on."
+"""What is told of an interaction that comes behind the last chunk, or is still being prepared then (video.md 3.2)."""
 STOPPED = "Generation is ending: the video has been stopped."
 
 
