@@ -81,7 +81,7 @@ def _finite_float(text: str) -> float:
 def _integer(text: str) -> int | float:
     """As orjson reads it: beyond 64 bits it is a float."""
     number = int(text)
-    return number if -(2**63) <= number < 2**64 else float(number)
+    return number if -(2**63) <= number < 2**64 else _finite_float(text)
 
 
 def _is_deep(value: Any) -> bool:

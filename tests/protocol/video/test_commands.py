@@ -73,6 +73,7 @@ def nested(depth: int) -> str:
         ('{"s":"\\ud800","k":' + "[" * 100_000, "invalid_json", None),
         ('{"s":"\\ud800","k":' + "[" * 33 + "]" * 33 + "}", "invalid_json", None),
         ('{"s":"\\ud800","k":' + "9" * 5000 + "}", "invalid_json", None),
+        ('{"s":"\\ud800","k":' + "9" * 400 + "}", "invalid_json", None),
         ("[" * 60_000 + "]" * 60_000, "invalid_json", None),
         (nested(33), "invalid_json", None),
         (nested(900), "invalid_json", None),
