@@ -30,7 +30,7 @@ class VideoRequest:
         height: pixels.
         fps: frames for a second of playback.
         num_frames: frames in all; None runs until it is stopped.
-        seed: decides everything that is random in it, 0..2**63 - 1.
+        seed: decides everything that is random in it, -2**63..2**63 - 1.
         num_inference_steps: 1..200; None leaves it to the model, as every None below.
         guidance_scale: 0..20.
         negative_prompt: what is to be kept out of it.

@@ -25,7 +25,8 @@ from duplex_trio.protocol.video.reading import (
 )
 
 FPS_MIN, FPS_MAX = 1.0, 60.0
-SEED_MAX = 2**63 - 1
+SEED_MIN, SEED_MAX = -(2**63), 2**63 - 1
+"""Any of 64 bits, as in vLLM-Omni (video.md 1)."""
 LEAD_S_MAX = 3600.0
 """Seconds that generation may be told to run ahead: as far as any video that is watched while it is made."""
 _COUNT_MAX = 2**53
@@ -80,7 +81,7 @@ def read_start(message: Mapping[str, Any]) -> SessionStart:
         num_frames=_first(fields, shape, "num_frames", integer_in(1, _COUNT_MAX)),
         seconds=fields.take("seconds", read_seconds),
         fps=_first(fields, shape, "fps", number_in(FPS_MIN, FPS_MAX)),
-        seed=fields.take("seed", integer_in(0, SEED_MAX)),
+        seed=fields.take("seed", integer_in(SEED_MIN, SEED_MAX)),
         num_inference_steps=fields.take("num_inference_steps", integer_in(1, 200)),
         guidance_scale=fields.take("guidance_scale", number_in(0, 20)),
         negative_prompt=fields.take("negative_prompt", read_long_text),
