@@ -191,6 +191,25 @@ async def test_a_server_that_shuts_down_is_told(browser: str, video_deployment: 
         assert "shutting down" in await viewer.notice()
 
 
+async def test_a_video_that_cannot_be_shown_keeps_no_place(
+    browser: str, one_place: Path, tmp_path: Path
+) -> None:
+    async with (
+        serve_command(tmp_path, deploy=str(one_place)) as running,
+        visit(browser, running.port, quiet=False) as viewer,
+    ):
+        await viewer.start()
+        await viewer.played(0.1)
+        await viewer.page.run("document.getElementById('video').dispatchEvent(new Event('error'))")
+        await viewer.state("failed")
+        assert "can't be shown" in await viewer.notice()
+        with trio.fail_after(60):
+            while (await running.ask("GET", "/health"))[1]["video"]["videos"]:
+                pass
+        assert await viewer.text("status") == "The video can't be shown"
+        await viewer.start("green")
+
+
 async def test_a_model_that_still_loads_is_waited_for(browser: str, nursery: trio.Nursery) -> None:
     loading, gate = trio.Event(), trio.Event()
 

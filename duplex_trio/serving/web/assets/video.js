@@ -137,8 +137,7 @@ function begin(message) {
   show.begun = message;
   const { config, mime_type: mimeType } = message;
   if (!canPlay(mimeType)) {
-    show.connection.send({ type: "session.stop" });
-    return fail({ title: "This browser can't play the video", advice: `It has no decoder for ${mimeType}. Choose another format.` });
+    return giveUp({ title: "This browser can't play the video", advice: `It has no decoder for ${mimeType}. Choose another format.` });
   }
   const lead = show.settings.start.streaming_buffer_seconds;
   const target = lead === null ? null : lead + show.chunkS;
@@ -147,7 +146,7 @@ function begin(message) {
     frame: shown,
     moved,
     state: playerState,
-    failed: (why) => fail({ title: "The video can't be shown", advice: `${why}. Try another format.` }),
+    failed: (why) => giveUp({ title: "The video can't be shown", advice: `${why}. Try another format.` }),
   });
   $("model").textContent = config.model ?? "";
   if (!transitionChosen) $("transition").value = message.default_transition_chunks;
@@ -240,6 +239,12 @@ function fail(explained) {
   if (!explained.wantsKey) return;
   $("settings").open = true;
   $("key").focus();
+}
+
+/** The end, as nothing more can be shown: a video that goes on would keep its place on the server. */
+function giveUp(explained) {
+  show.connection.send({ type: "session.stop" });
+  fail(explained);
 }
 
 function tell({ title, advice }, kind) {
