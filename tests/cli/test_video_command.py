@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -235,6 +236,20 @@ async def test_a_refusal_names_the_option(
     assert str(explained) == said
     assert isinstance(explained, CommandError)
     assert explained.details == f"The log is in {log}."
+
+
+@pytest.mark.parametrize(("error", "kept"), [(KeyboardInterrupt(), 0), (CommandError("no"), 1)])
+def test_a_log_is_kept_only_where_it_is_told_of(
+    error: BaseException, kept: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(log: Path) -> None:
+        log.write_text("x")
+        raise error
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(type(error)), command._log_kept_on_failure() as log:
+        fail(log)
+    assert len(list(tmp_path.iterdir())) == kept
 
 
 async def test_a_bug_stays_one(out: ClipFile) -> None:

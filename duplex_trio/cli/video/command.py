@@ -181,15 +181,16 @@ def _wanted(args: argparse.Namespace) -> Iterator[tuple[float, str]]:
 def _log_kept_on_failure() -> Iterator[Path]:
     handle, name = tempfile.mkstemp(prefix="duplex-trio-video-", suffix=".log")
     os.close(handle)
-    log = Path(name)
+    log, failed = Path(name), False
     try:
         with logging_to(log):
             yield log
-    except BaseException:
-        if not log.stat().st_size:
-            log.unlink()
+    except Exception:  # Ctrl-C tells of no log
+        failed = True
         raise
-    log.unlink()
+    finally:
+        if not (failed and log.stat().st_size):
+            log.unlink()
 
 
 def _status(result: ClipResult) -> int:
