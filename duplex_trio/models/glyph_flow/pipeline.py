@@ -2,66 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-
-from duplex_trio.deploy.config import DeployConfig
-from duplex_trio.deploy.stage import StageDeploy
-from duplex_trio.models.catalog import MINILM
 from duplex_trio.models.glyph_flow.plugin import GlyphFlowPlugin
-from duplex_trio.models.references import resolve_reference
-from duplex_trio.models.text_encoder.worker import SentenceEncoderWorker
-from duplex_trio.pipelines.config import PipelineConfig, StageSpec
-from duplex_trio.pipelines.models import ModelUse
+from duplex_trio.models.text_encoder.pipeline import TEXT_ENCODER_STAGE, SentencePipeline
+from duplex_trio.pipelines.config import PipelineConfig
 from duplex_trio.pipelines.pipeline import Pipeline
-from duplex_trio.stages.worker import StageWorker
-
-TEXT_ENCODER = 0
 
 
-class GlyphFlowPipeline(Pipeline):
+class GlyphFlowPipeline(SentencePipeline):
     """Recalls emoji glyphs by a small flow-matching network that is steered by prompts.
 
-    Args:
-        deploy: may name another copy of the sentence encoder; the network was trained with `minilm-l6-v2`.
-
-    Raises:
-        ModelReferenceError: the encoder is not here.
+    The network is part of the package; it was trained with the encoder `minilm-l6-v2`, and knows no other.
     """
 
     config = PipelineConfig(
         name="glyph_flow",
-        stages=(StageSpec(stage_id=TEXT_ENCODER, name="text_encoder", final_output="prompt_state"),),
+        stages=(TEXT_ENCODER_STAGE,),
         video_plugin="duplex_trio.models.glyph_flow.pipeline:plugin_of",
         default_session_mode="video",
         default_deploy="glyph_flow",
     )
 
-    def __init__(self, deploy: DeployConfig | None = None) -> None:
-        super().__init__(deploy)
-        self._encoder = resolve_reference(_reference(self.deploy), MINILM.kind)
-
-    @classmethod
-    def stage_keys(cls, stage: StageDeploy) -> Collection[str]:
-        """The runtime of the encoder has no keys of its own."""
-        return ()
-
-    @classmethod
-    def models_used(cls, deploy: DeployConfig) -> Iterator[ModelUse]:
-        """The sentence encoder; the network itself is part of the package."""
-        yield ModelUse(reference=_reference(deploy), kind=MINILM.kind, stage_id=TEXT_ENCODER)
-
     def model_name(self) -> str:
         """The served name."""
         return "glyph-flow"
-
-    def build_worker(self, stage_id: int) -> StageWorker:
-        """Make the sentence encoder."""
-        assert self._encoder.path is not None
-        return SentenceEncoderWorker(self._encoder.path)
-
-
-def _reference(deploy: DeployConfig) -> str:
-    return deploy.stage(TEXT_ENCODER).model or MINILM.name
 
 
 def plugin_of(pipeline: Pipeline) -> GlyphFlowPlugin:

@@ -14,12 +14,9 @@ from duplex_trio.models.glyph_flow.motion import Motion
 from duplex_trio.models.glyph_flow.network import EMBEDDING
 from duplex_trio.models.glyph_flow.sampler import FlowSampler, Prompts
 from duplex_trio.models.one_thread import compute_in_one_thread
+from duplex_trio.models.text_encoder.pipeline import embedding_of
 from duplex_trio.plugin.video.plugin import Frame, StageCaller, VideoModelSession
 from duplex_trio.plugin.video.request import OmniInteractionEvent, VideoRequest
-from duplex_trio.stages.units import TextEmbedding, TextToEmbed
-
-TEXT_ENCODER = 0
-"""The stage that turns prompts into embeddings."""
 
 Embedding = npt.NDArray[np.float32]
 """The state of a prompt: shape (384,), unit length."""
@@ -69,8 +66,8 @@ class GlyphFlowSession(VideoModelSession):
                 raise NotImplementedError(f"glyph_flow does not support {key!r} in an update")
         # With the prompt of the request, before any chunk: the negative prompt stays that of the start.
         if self._sampling.negative_prompt is not None and self._negative is None:
-            self._negative = embedding_of(self._stages, self._sampling.negative_prompt)
-        return embedding_of(self._stages, event["prompt"])
+            self._negative = _embedding(self._stages, self._sampling.negative_prompt)
+        return _embedding(self._stages, event["prompt"])
 
     def blend(self, source: Embedding, target: Embedding, alpha: float) -> Embedding:
         """Go along the great circle between two embeddings.
@@ -122,18 +119,16 @@ class GlyphFlowSession(VideoModelSession):
             yield from self._canvas.frames(pictures)
 
 
-def embedding_of(stages: StageCaller, text: str) -> Embedding:
+def _embedding(stages: StageCaller, text: str) -> Embedding:
     """Ask the text encoder.
 
     Raises:
         ValueError: it is not the encoder that the network was trained with: its vectors have another length.
         StageCallError: the stage failed.
     """
-    (answer,) = stages.call(TEXT_ENCODER, TextToEmbed(text=text))
-    assert isinstance(answer, TextEmbedding)
-    if answer.vector.shape != (EMBEDDING,):
+    vector: Embedding = embedding_of(stages, text)
+    if vector.shape != (EMBEDDING,):
         raise ValueError(
-            f"glyph_flow reads embeddings of {EMBEDDING} values (minilm-l6-v2), not {answer.vector.size}"
+            f"glyph_flow reads embeddings of {EMBEDDING} values (minilm-l6-v2), not {vector.size}"
         )
-    vector: Embedding = answer.vector
     return vector

@@ -9,7 +9,8 @@ import numpy as np
 
 from duplex_trio.models.scene.captions import captions
 from duplex_trio.models.scene.readout import PROBE, Readout, fit_readout, load_readout
-from duplex_trio.models.scene.session import SceneSession, embedding_of
+from duplex_trio.models.scene.session import SceneSession
+from duplex_trio.models.text_encoder.pipeline import embedding_of
 from duplex_trio.plugin.video.capabilities import VideoCapabilities
 from duplex_trio.plugin.video.plugin import StageCaller, VideoModelPlugin, VideoModelSession
 from duplex_trio.plugin.video.request import VideoRequest

@@ -19,12 +19,9 @@ from duplex_trio.models.scene.reading import State, state_of
 from duplex_trio.models.scene.readout import Readout
 from duplex_trio.models.scene.scaling import Scaling
 from duplex_trio.models.scene.stack import Canvas, as_pixels
+from duplex_trio.models.text_encoder.pipeline import embedding_of
 from duplex_trio.plugin.video.plugin import Frame, StageCaller, VideoModelSession
 from duplex_trio.plugin.video.request import OmniInteractionEvent, VideoRequest
-from duplex_trio.stages.units import TextEmbedding, TextToEmbed
-
-TEXT_ENCODER = 0
-"""The stage that turns prompts into vectors."""
 
 
 class SceneSession(VideoModelSession):
@@ -96,14 +93,3 @@ class SceneSession(VideoModelSession):
         pixels: npt.NDArray[np.uint8] = np.empty(out.shape, np.uint8)
         as_pixels(out, pixels)
         return self._scaling.grown(pixels)
-
-
-def embedding_of(stages: StageCaller, text: str) -> npt.NDArray[np.float32]:
-    """Ask the text encoder.
-
-    Raises:
-        StageCallError: the stage failed.
-    """
-    (answer,) = stages.call(TEXT_ENCODER, TextToEmbed(text=text))
-    assert isinstance(answer, TextEmbedding)
-    return answer.vector
