@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 
 from attrs import define, field
@@ -52,11 +52,13 @@ class VideoCollector(Collector):
     """Counts videos.
 
     Args:
-        live: tells, of each video that holds a place now, what it is so far; None of one that has not begun.
+        live: how many hold a place now.
+        so_far: what each is that has not been counted at its end; None of one that has not begun.
     """
 
-    def __init__(self, live: Callable[[], Collection[VideoFigures | None]]) -> None:
+    def __init__(self, live: Callable[[], int], so_far: Callable[[], Iterable[VideoFigures | None]]) -> None:
         self._live = live
+        self._so_far = so_far
         self._started = 0
         self._ended = _Made()
         self._outcomes: Counter[str] = Counter()
@@ -80,13 +82,12 @@ class VideoCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """The figures."""
-        videos = self._live()
         made = deepcopy(self._ended)
-        for video in videos:
+        for video in self._so_far():
             if video is not None:
                 made.add(video)
         live = GaugeMetricFamily("duplex_videos", "Videos that hold a place")
-        live.add_metric([], len(videos))
+        live.add_metric([], self._live())
         yield live
         yield _labelled("duplex_videos_refused", "Videos that got no place", "code", REFUSALS, self._refusals)
         yield _labelled(

@@ -103,7 +103,7 @@ class VideoManager(VideoHost):
         self.model_name = model_name
         self.max_sessions = places(limits.max_sessions, plugin.capabilities.max_sessions)
         self.threads = trio.CapacityLimiter(THREADS_PER_VIDEO * self.max_sessions)
-        self.collector = VideoCollector(lambda: [live.so_far() for live in self._live])
+        self.collector = VideoCollector(lambda: self.count, lambda: (live.so_far() for live in self._live))
         self._orchestrator = orchestrator
         self._live: set[LiveVideo] = set()
         self._running = False
@@ -138,7 +138,7 @@ class VideoManager(VideoHost):
         """A place for a video that nobody watches: it is not counted, and takes no place of one that somebody does."""
         stages = VideoStages(self._orchestrator, "warm-up")
         try:
-            yield LiveVideo(stages, VideoCollector(lambda: ()))
+            yield LiveVideo(stages, VideoCollector(lambda: 0, lambda: ()))
         finally:
             stages.end()
 

@@ -211,6 +211,17 @@ async def test_what_a_video_makes_is_counted_while_it_goes_on() -> None:
         assert counted() == (38, 2, 2)
 
 
+async def test_who_has_vacated_its_place_holds_none_and_is_counted_all_the_same() -> None:
+    engine = make_engine()
+    async with running(engine) as videos:
+        with videos.slot("a") as slot:
+            slot.began(lambda: VideoFigures(outcome="", frames=9))
+            assert figures(engine)["duplex_videos"] == 1
+            slot.vacate()
+            told = figures(engine)
+            assert (told["duplex_videos"], told["duplex_video_frames_total"]) == (0, 9)
+
+
 class WrongKind(ScriptedVideoPipeline):
     def build_video_plugin(self) -> object:
         return "a text"
