@@ -8,7 +8,7 @@ from functools import partial
 import structlog
 import trio
 
-from duplex_trio.plugin.video.plugin import StageCaller, VideoModelSession
+from duplex_trio.plugin.video.plugin import StageCaller, StageCallError, VideoModelSession
 from duplex_trio.plugin.video.request import VideoRequest
 from duplex_trio.protocol.refusal import RequestRefused
 from duplex_trio.protocol.video import SessionStart, VideoRefused, VideoStarted, decode_start
@@ -111,6 +111,10 @@ class Opening:
         except (EncoderError, NotImplementedError, ValueError) as error:
             message = words_of(error, "The model cannot do this.")
             raise VideoRefused("invalid_start", message, param=param) from error
+        except StageCallError as error:
+            # Why it did not is in the log already, and is so once, however many ask meanwhile.
+            log.warning("video.opening_failed", request_id=request.request_id, error=f"{error.code}: {error}")
+            raise VideoRefused("generation_failed", "The video could not be begun.") from error
         except Exception as error:
             log.exception("video.opening_failed", request_id=request.request_id, exc_info=error)
             raise VideoRefused("generation_failed", "The video could not be begun.") from error

@@ -8,6 +8,7 @@ from typing import cast
 import structlog
 import trio
 
+from duplex_trio.plugin.video.plugin import StageCallError
 from duplex_trio.plugin.video.request import OmniInteractionEvent
 from duplex_trio.video.session import VideoSession
 from duplex_trio.video.threads import in_thread
@@ -42,7 +43,7 @@ async def prepare_prompts(session: VideoSession, threads: trio.CapacityLimiter) 
                 request_id=session.request_id,
                 event_id=event_id,
                 error=f"{type(error).__name__}: {error}",
-                exc_info=error,
+                exc_info=None if isinstance(error, StageCallError) else error,
             )
             message = GENERAL_MESSAGE
         async with session.lock:

@@ -154,14 +154,17 @@ async def test_a_first_prompt_that_takes_its_time(autojump_clock: MockClock) -> 
     [("refused_word", "invalid_start", 1008), ("failing_word", "generation_failed", 1011)],
 )
 async def test_a_first_prompt_that_cannot_be_encoded(
-    autojump_clock: MockClock, faults_expected: None, word: str, code: str, close: int
+    autojump_clock: MockClock, logs: Logs, word: str, code: str, close: int
 ) -> None:
+    """A stage that does not work is one line of the log for each who asks."""
     host = WatchedHost(script=VideoScript(**{word: "odd"}))
     async with watching(host, start(prompt="odd")) as video:
         await video.end()
     assert video.peer.closed == (close, code)
     assert (video.errors[0].param == "prompt") == (code == "invalid_start")
     assert ("cannot do 'odd'" in video.errors[0].message) == (code == "invalid_start")
+    failures = [entry for entry in logs if entry["event"] == "video.opening_failed"]
+    assert ["exc_info" in entry for entry in failures] == [False] * (code == "generation_failed")
 
 
 @pytest.mark.parametrize(

@@ -79,10 +79,12 @@ async def test_who_finds_no_place_is_refused_at_once() -> None:
 
 async def test_a_place_is_free_as_soon_as_nothing_is_generated() -> None:
     """A drain waits for a client that is being told of the end all the same."""
-    async with running(make_engine(1)) as videos:
+    engine = make_engine(1)
+    async with running(engine) as videos:
         with videos.slot("a") as ending:
+            assert figures(engine)["duplex_videos"] == 1
             ending.vacate()
-            assert videos.count == 0
+            assert videos.count == figures(engine)["duplex_videos"] == 0
             with videos.slot("b"):
                 assert videos.count == 1
             with trio.move_on_after(0.05) as waiting:
