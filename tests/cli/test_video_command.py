@@ -29,6 +29,7 @@ from duplex_trio.cli.video.view import SilentView
 from duplex_trio.clients.video import VideoClientError
 from duplex_trio.models.scripted.video_picture import colour_of, read_picture
 from duplex_trio.plugin.video.plugin import Frame
+from duplex_trio.protocol.video import VideoErrorEvent
 from duplex_trio.testing.server_process import server_process
 from duplex_trio.testing.video_frames import decode_frames
 from duplex_trio.testing.video_peer import VideoPeer, VideoScript, video_scripted
@@ -82,6 +83,7 @@ def test_options_as_they_come() -> None:
     [
         (["--then", "soon", "b"], "--then: 'soon' is no time"),
         (["--then", "3s", " "], "--then: a prompt must not be blank"),
+        (["--then", "3s", "caf\udce9"], "--then: a prompt must be text in UTF-8"),
         (["--then", "9s", "b"], "--then 9s: the clip has ended by then; it is 8 s long"),
         (["--format", "webm", "--out", "x.mp4"], "another format"),
         (["--out", "/"], "is a folder"),
@@ -97,6 +99,7 @@ def test_options_that_do_not_do(arguments: Sequence[str], said: str) -> None:
     "arguments",
     [
         [" "],
+        ["caf\udce9"],
         ["x", "--seconds", "0"],
         ["x", "--fps", "0.5"],
         ["x", "--fps", "fast"],
@@ -214,19 +217,25 @@ async def test_what_came_before_a_server_went_is_in_the_file(
 
 
 @pytest.mark.parametrize(
-    ("code", "param", "said"),
+    ("code", "param", "message", "said"),
     [
-        ("invalid_start", "width", "--size: no"),
-        ("model_not_found", "model", "--model: no"),
-        ("resource_exhausted", None, "the server refuses the video: resource_exhausted: no"),
+        ("invalid_start", "width", "width: too wide", "--size: too wide"),
+        ("model_not_found", "model", "no", "--model: no"),
+        ("resource_exhausted", None, "no", "the server refuses the video: resource_exhausted: no"),
     ],
 )
 async def test_a_refusal_names_the_option(
-    nursery: trio.Nursery, autojump_clock: MockClock, out: ClipFile, code: str, param: str | None, said: str
+    nursery: trio.Nursery,
+    autojump_clock: MockClock,
+    out: ClipFile,
+    code: str,
+    param: str | None,
+    message: str,
+    said: str,
 ) -> None:
     async def script(peer: VideoPeer) -> None:
         await peer.receive("session.start")
-        await peer.refuse(code, param=param)
+        await peer.say(VideoErrorEvent(code=code, message=message, param=param))
 
     with pytest.raises((VideoClientError, BaseExceptionGroup)) as caught:
         await make(nursery, script, out)

@@ -266,7 +266,7 @@ def test_the_summary_tells_what_came_of_everything() -> None:
         "a [red] street",
         "1.69 s",
         "interaction_failed: no",
-        "the clip ended before its time",
+        "no chunk began at its time or later",
         "2 s, 32 frames of 64x64, 2.0 kB, made in 0.5 s (4.0x playback) by scene",
         "clip.mp4",
     ):

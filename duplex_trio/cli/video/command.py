@@ -213,8 +213,9 @@ def _explained(error: BaseException, file: ClipFile, log: Path) -> BaseException
 
 def _explanation(error: BaseException) -> str | None:
     if isinstance(error, VideoRefusedError):
-        option = _OPTIONS.get(error.param or "")
-        return f"{option}: {error.message}" if option else f"the server refuses the video: {error}"
+        name = error.param or ""
+        said = error.message.removeprefix(f"{name}: ")  # the option says it in the person's words
+        return f"{_OPTIONS[name]}: {said}" if name in _OPTIONS else f"the server refuses the video: {error}"
     if isinstance(error, VideoFailedError):
         return f"the video failed: {error}"
     return explanation(error)
@@ -223,6 +224,10 @@ def _explanation(error: BaseException) -> str | None:
 def _prompt(text: str) -> str:
     if not text.strip():
         raise argparse.ArgumentTypeError("a prompt must not be blank")
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # bytes of another encoding, as Python has them in arguments
+        raise argparse.ArgumentTypeError(f"a prompt must be text in UTF-8: {text!r}") from None
     return text
 
 

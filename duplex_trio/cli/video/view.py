@@ -27,7 +27,7 @@ _WORDS = {
     "interrupted": "the next one began before it was wholly there",
     "unfinished": "the clip ended before it was wholly there",
     "superseded": "the next one came before it began",
-    "not sent": "the clip ended before its time",
+    "not sent": "no chunk began at its time or later",
 }
 
 

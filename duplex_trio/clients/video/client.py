@@ -229,6 +229,7 @@ class RealtimeVideoClient:
             event: what else there is to say to the model.
 
         Raises:
+            TypeError: no JSON can say it: a lone surrogate, or a value of another kind.
             InteractionRefusedError: it was not taken; `code`, `param` and the class say why.
             AnswerTimeoutError: no answer in time.
             VideoEndedError: the video is over; the error that ended it, if one did.
