@@ -41,9 +41,8 @@ def respond_to(
     """
     if path == HEALTH_PATH:
         return _checked(method, path, _READ, lambda: health_response(deployment, detailed=trusted))
-    if (
-        is_page_path(path) and deployment.video_omni is not None
-    ):  # also while that loads, which the page tells
+    # Also while it is being loaded, which the page tells.
+    if is_page_path(path) and deployment.video_omni is not None:
         return _checked(method, path, _READ, lambda: page_response(path, headers))
     service = deployment.service
     if service is None:

@@ -45,7 +45,7 @@ Ending = Literal["done", "stopped", "server_shutdown"]
 """Why a video that has not failed generates no more: its last chunk was made, the client or the server wanted so."""
 
 SHORTEST_WAIT_S = 0.001
-"""A wait below the clock's resolution would never end."""
+"""A shorter wait may end before the clock has moved."""
 NORMAL_CLOSE, GOING_AWAY, POLICY_VIOLATION, INTERNAL_ERROR, TRY_AGAIN_LATER = 1000, 1001, 1008, 1011, 1013
 """Close codes of WebSockets, as video.md 3.3 gives them to ends."""
 FORGIVEN = frozenset({"input_backpressure", "resource_exhausted", "interaction_failed"})

@@ -6,10 +6,7 @@ import math
 
 import trio
 
-from duplex_trio.video.session import INTERNAL_ERROR, VideoSession
-
-SHORTEST_SLEEP_S = 0.001
-"""A shorter one may end before the clock has moved."""
+from duplex_trio.video.session import INTERNAL_ERROR, SHORTEST_WAIT_S, VideoSession
 
 
 async def watch_clocks(session: VideoSession, longest_s: float) -> None:
@@ -29,4 +26,4 @@ async def watch_clocks(session: VideoSession, longest_s: float) -> None:
             await session.stop("done")
             deadline_s = math.inf
         left_s = min(session.stall.left_s(now_s), deadline_s - now_s)
-        await trio.sleep(max(left_s, SHORTEST_SLEEP_S))
+        await trio.sleep(max(left_s, SHORTEST_WAIT_S))
