@@ -32,7 +32,7 @@ CHATS_MAX = 2
 HELLO: list[Any] = [{"role": "user", "content": "hello there"}]
 SPOKEN: dict[str, Any] = {"modalities": ["text", "audio"], "audio": {"voice": "alloy", "format": "wav"}}
 MP3 = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "mp3"}}
-ENDLESS: list[Any] = [{"role": "user", "content": "count " * 3900}]
+ENDLESS: list[Any] = [{"role": "user", "content": "a " * 7900}]
 """Said back, it is an answer that lasts for hours of sound."""
 
 
@@ -335,7 +335,11 @@ async def asking(server: Server, **fields: Any) -> AsyncIterator[trio.SocketStre
     """A request whose answer is being made."""
     await server.until_idle()
     stream = await server.http(
-        post({"messages": ENDLESS, **fields}, Content_Type="application/x-www-form-urlencoded")
+        # Without a word about its length it would be over in less time than it takes to look for it.
+        post(
+            {"messages": ENDLESS, "max_completion_tokens": 100_000, **fields},
+            Content_Type="application/x-www-form-urlencoded",
+        )
     )
     with trio.fail_after(60):
         while not (await server.figures())["duplex_live_requests"]:  # noqa: ASYNC110
