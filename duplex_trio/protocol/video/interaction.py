@@ -7,6 +7,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
+
 from duplex_trio.protocol.video.errors import VideoRefused
 from duplex_trio.protocol.video.messages import SessionInteraction
 from duplex_trio.protocol.video.reading import integer_in, read_object, read_prompt, read_text, take
@@ -48,9 +50,7 @@ def payload_digest(interaction: SessionInteraction) -> bytes:
     The order of keys does not matter, nor whether a whole number is written 3 or 3.0. A prompt is compared as
     it is. A transition of the default length differs from one that does not say how long it is.
     """
-    payload = [_plain(interaction.event), interaction.transition_chunks]
-    text = json.dumps(payload, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).digest()
+    return hashlib.sha256(_canonical([interaction.event, interaction.transition_chunks])).digest()
 
 
 def _read_event_id(value: Any) -> str:
@@ -69,6 +69,18 @@ def _object(source: Mapping[str, Any], key: str, *, at: str = "") -> Mapping[str
 
 def _missing(param: str) -> VideoRefused:
     return VideoRefused(_CODE, f"{param}: it is missing.", param=param)
+
+
+def _canonical(payload: Any) -> bytes:
+    # Retries are as many as a client likes, and everybody waits meanwhile: what is walked through here value by value
+    # is only what has to be.
+    try:
+        text = orjson.dumps(payload, default=_plain, option=orjson.OPT_SORT_KEYS)
+        if b".0" in text:  # perhaps a whole number that is written as a fraction
+            text = orjson.dumps(_plain(payload), option=orjson.OPT_SORT_KEYS)
+    except TypeError:  # half a surrogate pair, which UTF-8 cannot express
+        text = json.dumps(_plain(payload), sort_keys=True, separators=(",", ":")).encode()
+    return text
 
 
 def _plain(value: Any) -> Any:

@@ -265,6 +265,13 @@ def test_two_interactions_are_the_same_if_they_want_the_same() -> None:
     assert len(digest(event)) == 32
 
 
+@pytest.mark.parametrize("beside", ["", "v1.0", LONE])
+@pytest.mark.parametrize(("number", "same"), [(0, -0.0), (3, 3.0), (1000, 1e3), (2**53, float(2**53))])
+def test_a_whole_number_is_the_same_beside_anything(beside: str, number: int, same: float) -> None:
+    event = {"prompt": "x", "beside": beside, "k": {"b": [number], "a": number}}
+    assert digest(event) == digest({"k": {"a": same, "b": [same]}, "beside": beside, "prompt": "x"})
+
+
 DIFFERENT: list[tuple[Mapping[str, Any], int | None]] = [
     ({"prompt": "x"}, None),
     ({"prompt": "x"}, 0),
@@ -282,6 +289,8 @@ DIFFERENT: list[tuple[Mapping[str, Any], int | None]] = [
     ({"prompt": "x", "k": 1.5}, None),
     ({"prompt": "x", "k": LONE}, None),
     ({"prompt": "x", "k": "\\ud800"}, None),
+    ({"prompt": "x", "k": "v1.0"}, None),
+    ({"prompt": "x", "k": "v1"}, None),
     ({"prompt": "x", "k": 1e300}, None),
     ({"prompt": "x", "k": math.nextafter(1e300, math.inf)}, None),
 ]
