@@ -130,7 +130,8 @@ class VideoOmni(AsyncOmniBase):
                 plays it while it comes.
 
         Raises:
-            TypeError: there is no such field.
+            TypeError: there is no such field; or, entering it, JSON cannot express its value.
+            ValueError: entering it: a number is not finite.
             RequestRefused: entering it: a field is wrong (`invalid_start`, with `param`), or there is no place.
             VideoFailed: reading it, when it ends without having come to its end.
         """

@@ -99,6 +99,7 @@ def encode_command(command: VideoCommand) -> bytes:
 
     Raises:
         TypeError: the command holds what JSON cannot express.
+        ValueError: a number in a field of its own is not finite.
     """
     return _encode(command)
 
@@ -160,9 +161,17 @@ def _make_converter() -> OrjsonConverter:
     converter.register_structure_hook_func(_is_word, _structure_word)
     converter.register_structure_hook_func(lambda kind: kind == tuple[str, ...], _structure_ids)
     converter.register_structure_hook_factory(is_mapping, _structure_mapping)
+    converter.register_unstructure_hook(float, _finite)
     converter.register_unstructure_hook_factory(attrs.has, _writer_of)
     converter.register_unstructure_hook_func(is_mapping, dict)
     return converter
+
+
+def _finite(value: float) -> float:
+    # orjson would write null, which is another request.
+    if type(value) is float and not math.isfinite(value):
+        raise ValueError(f"{value} is no number of JSON")
+    return value
 
 
 def _read_flag(value: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import string
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -258,6 +259,19 @@ def test_mappings_of_any_kind_are_written() -> None:
 def test_what_json_cannot_say_is_not_sent() -> None:
     with pytest.raises(TypeError):
         encode_command(SessionInteraction(event_id="a", event={"prompt": object()}, transition_chunks=None))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        SessionStart(prompt="x", fps=math.nan),
+        SessionStart(prompt="x", streaming_buffer_seconds=math.inf),
+        SessionPlayback(position_seconds=-math.inf),
+    ],
+)
+def test_a_number_that_json_does_not_know_is_not_sent_as_none(command: VideoCommand) -> None:
+    with pytest.raises(ValueError, match="no number of JSON"):
+        encode_command(command)
 
 
 DONE: Mapping[str, Any] = {
