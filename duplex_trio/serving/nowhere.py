@@ -8,16 +8,15 @@ from importlib import import_module
 import trio
 
 from duplex_trio.serving.channel import WebSocketChannel
-from duplex_trio.serving.paths import SUBPROTOCOL, VIDEO_PATH
+from duplex_trio.serving.paths import SUBPROTOCOL
 
 
 async def lead_nowhere(channel: WebSocketChannel, message: str) -> None:
     """Accept a WebSocket, tell its client why there is nothing behind it, and close."""
     await channel.accept(selected_subprotocol(channel))
-    absent = "absent_video" if channel.request.path == VIDEO_PATH else "absent"
-    # A codec takes a moment to load where nothing else needs it, in which nobody's answer is to wait.
-    answer = await trio.to_thread.run_sync(partial(import_module, f"duplex_trio.serving.{absent}"))
-    await answer.refuse_socket(channel, "unsupported", message)
+    # The codec of sessions takes a moment to load where there are none, in which nobody's answer is to wait.
+    absent = await trio.to_thread.run_sync(partial(import_module, "duplex_trio.serving.absent"))
+    await absent.refuse_socket(channel, "unsupported", message)
 
 
 def selected_subprotocol(channel: WebSocketChannel) -> str | None:

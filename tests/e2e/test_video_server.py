@@ -434,8 +434,8 @@ async def test_where_no_video_is_served_its_websocket_says_so(nursery: trio.Nurs
     address: ServerAddress = await nursery.start(partial(run_server, make_omni, settings))
     async with watching(address) as watcher:
         told = await watcher.next()
-        assert told["code"] == "unsupported"
-        assert "serves no video" in told["message"]
+        assert told["error"]["code"] == "unsupported"
+        assert "serves no video" in told["error"]["message"]
         assert (await watcher.until_closed())[0] == 1008
     with pytest.raises(VideoRefusedError) as refused:
         async with RealtimeVideoClient(address.ws_url, prompt="red"):

@@ -112,6 +112,8 @@ def encode_event(event: VideoEvent) -> bytes:
 def decode_event(text: str | bytes) -> VideoEvent:
     """An event as a client reads it. Fields that it does not know are ignored.
 
+    An error may also come in the envelope in which WebSockets that lead nowhere tell theirs (decision D13).
+
     Raises:
         VideoRefused: `invalid_json`, `invalid_message` (with `param` where a field is to blame) or `unknown_type`.
     """
@@ -125,6 +127,9 @@ def decode_event(text: str | bytes) -> VideoEvent:
     cls = VIDEO_EVENT_CLASSES.get(kind)
     if cls is None:
         raise VideoRefused("unknown_type", f"There is no event {kind[:64]!r}.", param="type")
+    envelope = message.get("error")
+    if cls is VideoErrorEvent and "code" not in message and type(envelope) is dict:
+        message = envelope
     try:
         return _CONVERTER.structure(message, cls)
     except KeyError as missing:

@@ -396,3 +396,16 @@ def test_any_text_is_a_message_or_a_refusal(text: str) -> None:
             encode_event(refused.as_event(None))
         else:
             assert message.type in {**VIDEO_COMMAND_CLASSES, **VIDEO_EVENT_CLASSES}
+
+
+def test_an_error_in_the_envelope_of_websockets_that_lead_nowhere() -> None:
+    """As a server answers that serves no video."""
+    told = '{"type":"error","event_id":"event_1","error":{"type":"invalid_request_error","code":"c","message":"m"}}'
+    assert decode_event(told) == VideoErrorEvent(code="c", message="m")
+    for empty in (
+        '{"type":"error","error":{}}',
+        '{"type":"error","error":"x"}',
+        '{"type":"error","error":null}',
+    ):
+        with pytest.raises(VideoRefused, match="code is missing"):
+            decode_event(empty)
