@@ -21,7 +21,7 @@ class VideoSessionDeploy:
     start_timeout_s: float = field(default=10.0, validator=positive)
     """How long a client may take to say what it wants."""
     stall_timeout_s: float = field(default=60.0, validator=positive)
-    """How long a video may go without a chunk being generated or sent, and without a ping."""
+    """How long a video may go without a chunk being generated or sent, and without a ping; and take to begin."""
     send_timeout_s: float = field(default=30.0, validator=positive)
     """How long a client may take for one payload."""
     payload_bytes_max: int = field(default=1024 * 1024, validator=at_least(1024))
