@@ -8,9 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import trio
+from trio.testing import MockClock
 
 from duplex_trio.benchmarks.video.report import Pace, Switch, Switches, Throughput, Turn, overheads
+from duplex_trio.benchmarks.video.watching import Watched, WatchError, switch, watch
 from duplex_trio.cli.main import main
+from duplex_trio.protocol.video import SessionPong
+from duplex_trio.testing.video_peer import VideoPeer, scripted_client
 
 _SPREAD = {"count", "mean", "p50", "p99", "max"}
 
@@ -65,6 +70,22 @@ def test_what_cannot_be_measured_is_told_before_anything_is_loaded(
 ) -> None:
     assert main(["bench", "video", "--quick", *arguments]) == 1
     assert told in capsys.readouterr().err
+
+
+async def test_a_video_that_does_not_come_is_no_mystery(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    async def script(peer: VideoPeer) -> None:
+        await peer.begin()
+        while (await peer.receive("session.ping", "session.stop"))["type"] == "session.ping":
+            await peer.say(SessionPong())
+        await peer.end(stopped=True)
+
+    with pytest.raises(WatchError, match="not over within"):
+        await watch(scripted_client(nursery, script), 2)
+    async with scripted_client(nursery, script) as video:
+        with pytest.raises(WatchError, match="no effect within"):
+            await switch(Watched(video, 0.0), 1)
 
 
 def test_frames_a_second_are_those_between_the_first_chunk_and_the_last() -> None:

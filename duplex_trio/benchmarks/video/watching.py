@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import trio
 from attrs import define, field
@@ -111,12 +113,12 @@ async def watch(client: RealtimeVideoClient, chunks: int) -> Watched:
     """Watch a video to its end.
 
     Raises:
-        WatchError: it was not as long as it should be.
+        WatchError: it was not as long as it should be, or took too long.
     """
     begun_s = trio.current_time()
     async with client:
         watched = Watched(client, begun_s)
-        with trio.fail_after(WAIT_MAX_S + chunks):
+        with _patience(WAIT_MAX_S + chunks, "a video was not over"):
             await watched.read()
     if len(watched.chunk_s) != chunks:
         raise WatchError(f"{len(watched.chunk_s)} chunks came, not {chunks}")
@@ -127,10 +129,10 @@ async def switch(watched: Watched, number: int) -> Switch:
     """Send a new prompt, at another moment between two chunks each time, and wait for its effect.
 
     Raises:
-        trio.TooSlowError: it has none.
+        WatchError: it has none.
     """
     chunk_s = watched.chunk_frames / watched.client.started.config["fps"]
-    with trio.fail_after(WAIT_MAX_S):
+    with _patience(WAIT_MAX_S, "a new prompt had no effect"):
         await watched.until_chunks(max(3, len(watched.chunk_s) + 1))
         await trio.sleep(number * _GOLDEN % 1 * chunk_s)
         sent_s = trio.current_time()
@@ -146,3 +148,12 @@ async def switch(watched: Watched, number: int) -> Switch:
         chunks=index - newest,
         picture_ms=(shown_s - sent_s) * 1e3,
     )
+
+
+@contextmanager
+def _patience(seconds: float, what: str) -> Iterator[None]:
+    try:
+        with trio.fail_after(seconds):
+            yield
+    except trio.TooSlowError:
+        raise WatchError(f"{what} within {seconds:g} s") from None
