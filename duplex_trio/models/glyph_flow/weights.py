@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 WEIGHTS = Path(__file__).parent / "data" / "glyph_flow.safetensors"
 """The network that ships with the package, in half precision."""
 
-WEIGHTS_SHA256 = "6a36aade1f00cda6b49a7198f0fb9edbbe4e348bbfe85b8589de6e551fdb6849"
+WEIGHTS_SHA256 = "e472585d76f24aee1d92ef952a951b909a370bda96788690f2c35371023133b4"
 """Of that file: another one is refused."""
 
 WEIGHTS_BYTES_MAX = 8_000_000
