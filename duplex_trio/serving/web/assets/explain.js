@@ -5,7 +5,7 @@
 const ERRORS = {
   invalid_start: ["The server can't make this video", "Change the setting that it names and start again."],
   model_not_found: ["That model isn't served here", "Start again without naming a model."],
-  resource_exhausted: ["All places are taken", "Every video keeps a processor core busy. Try again in a moment."],
+  resource_exhausted: ["All places are taken", "Every video keeps a processor core busy."],
   server_shutdown: ["The server is shutting down", "Save what you have; start again when it is back."],
   start_timeout: ["The connection took too long to begin", "Check the network and start again."],
   stall_timeout: ["Nothing happened for a minute", "The server gave up. Start again, and keep this tab in front."],
