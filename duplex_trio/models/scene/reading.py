@@ -34,19 +34,20 @@ _NIGHTLY = {
 }
 """How much each of these speaks for night where no time of day is named."""
 _SETTINGS = {
-    "lanterns": "street",
-    "neon": "city",
-    "fireworks": "city",
-    "fire": "forest",
-    "fireflies": "forest",
-    "aurora": "lake",
     "boat": "sea",
     "lighthouse": "sea",
     "fish": "underwater",
     "planet": "space",
     "spaceship": "space",
+    "aurora": "lake",
+    "neon": "city",
+    "fireworks": "city",
+    "lanterns": "street",
+    "fire": "forest",
+    "fireflies": "forest",
 }
-"""Where each of these is shown to advantage: its place where a prompt names it, and no place."""
+"""Where each of these is shown to advantage: its place where a prompt names it, and no place. Of several the first
+counts: what needs its place comes before lights, which are seen anywhere."""
 _FALLBACK = {"meadow": 1.0, "mountains": 1.0, "birds": 1.0, "clouds": 0.25}
 """What is shown where a prompt speaks of no place at all."""
 
@@ -95,8 +96,8 @@ def state_of(probabilities: State) -> State:
 
 def _settled(likely: dict[str, float]) -> dict[str, float]:
     """Give what is named alone a place of its own: in any other it might be small, or not to be seen at all."""
-    thing = max(_SETTINGS, key=likely.__getitem__)
-    if likely[thing] < 0.5 or max(likely[name] for name in (*PLACES, "castle")) >= 0.35:
+    thing = next((name for name in _SETTINGS if likely[name] >= 0.5), None)
+    if thing is None or max(likely[name] for name in (*PLACES, "castle")) >= 0.35:
         return likely
     return likely | {_SETTINGS[thing]: 1.0}
 

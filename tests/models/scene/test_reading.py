@@ -46,6 +46,7 @@ def test_any_probabilities_make_a_state(probabilities: np.ndarray) -> None:
         ),
         ({"lanterns": 0.9, "beach": 0.45}, ("beach", "lanterns"), ("street",)),
         ({"lanterns": 0.7, "castle": 0.95}, ("castle", "lanterns"), ("street",)),
+        ({"lanterns": 0.94, "boat": 0.93}, ("sea", "boat", "lanterns"), ("street",)),
         ({"neon": 0.9}, ("city", "neon", "night"), ("meadow",)),
         ({"fire": 0.9}, ("forest", "fire", "night"), ("meadow",)),
         ({"fire": 0.9, "day": 0.9}, ("forest", "fire", "day"), ("night",)),
