@@ -246,7 +246,8 @@ class SessionMachine(RuleBasedStateMachine):
         told, plays = said.heard(self._heard_ms(said)), self._plays(said)
         self.session.stop_playing(said.made, self.now_s)
         said.cleared = True
-        if self.acks or plays:
+        # What failed was told up to then, and has been heard on until now, perhaps to the end of what was sent.
+        if self.acks or plays or said.status == "failed":
             said.told = told
         self.player = deque((one, milliseconds) for one, milliseconds in self.player if one is not said)
         ends_s = self.now_s
