@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from duplex_trio.protocol.chat.errors import ChatError, invalid, missing
+from duplex_trio.protocol.json_values import read_number, read_object
 from duplex_trio.protocol.realtime.errors import RealtimeError
-from duplex_trio.protocol.realtime.readers import read_integer, read_number, read_object
+from duplex_trio.protocol.realtime.readers import read_integer
 
 Reader = Callable[[Any], Any]
 """Turns a JSON value into a field's value; raises `ValueError` saying what is expected, or a `ChatError`."""

@@ -10,6 +10,7 @@ from attrs import frozen
 from duplex_trio.protocol.chat.errors import invalid, missing, unsupported
 from duplex_trio.protocol.chat.fields import object_at, one_of, take
 from duplex_trio.protocol.chat.parts import read_content, text_of
+from duplex_trio.protocol.json_values import read_object, read_string
 from duplex_trio.protocol.realtime.items import (
     FunctionCallItem,
     FunctionCallOutputItem,
@@ -20,7 +21,7 @@ from duplex_trio.protocol.realtime.items import (
     MessageItem,
     OutputTextPart,
 )
-from duplex_trio.protocol.realtime.readers import read_name, read_object, read_string
+from duplex_trio.protocol.realtime.readers import read_name
 
 MESSAGES_MAX = 2048
 """More than any model here reads."""

@@ -13,6 +13,7 @@ import pybase64
 
 from duplex_trio.protocol.chat.errors import invalid
 from duplex_trio.protocol.chat.fields import object_at, one_of, take
+from duplex_trio.protocol.json_values import read_object, read_string
 from duplex_trio.protocol.realtime.errors import RealtimeError
 from duplex_trio.protocol.realtime.items import (
     InputAudioPart,
@@ -22,13 +23,7 @@ from duplex_trio.protocol.realtime.items import (
     OutputTextPart,
 )
 from duplex_trio.protocol.realtime.pcm import Pcm, float_from_pcm16, pcm16_bytes, resample
-from duplex_trio.protocol.realtime.readers import (
-    read_base64,
-    read_name,
-    read_object,
-    read_sample_rate,
-    read_string,
-)
+from duplex_trio.protocol.realtime.readers import read_base64, read_name, read_sample_rate
 from duplex_trio.protocol.realtime.wav import read_wav
 
 SOUND_FORMATS = ("wav", "pcm16")

@@ -25,15 +25,9 @@ from duplex_trio.protocol.chat.fields import (
 )
 from duplex_trio.protocol.chat.messages import ChatItem, read_messages
 from duplex_trio.protocol.chat.tools import Choice, Tool, read_choice, read_tools
+from duplex_trio.protocol.json_values import read_boolean, read_object, read_string
 from duplex_trio.protocol.realtime.items import MessageItem, OutputTextPart
-from duplex_trio.protocol.realtime.readers import (
-    read_boolean,
-    read_integer,
-    read_metadata,
-    read_name,
-    read_object,
-    read_string,
-)
+from duplex_trio.protocol.realtime.readers import read_integer, read_metadata, read_name
 from duplex_trio.protocol.realtime.response import Modality
 from duplex_trio.protocol.sampling import Sampling
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from duplex_trio.protocol.chat.errors import invalid, unsupported
 from duplex_trio.protocol.chat.fields import checked, object_at, one_of, take
+from duplex_trio.protocol.json_values import read_boolean, read_object, read_string
 from duplex_trio.protocol.realtime.function_names import read_function_name, repeated_name
-from duplex_trio.protocol.realtime.readers import read_boolean, read_name, read_object, read_string
+from duplex_trio.protocol.realtime.readers import read_name
 
 TOOLS_MAX = 128
 """OpenAI's limit."""

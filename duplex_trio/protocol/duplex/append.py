@@ -16,8 +16,8 @@ from attrs import frozen
 from duplex_trio.protocol.duplex.commands import AppendAudio
 from duplex_trio.protocol.duplex.hints import NO_HINTS, AppendHints
 from duplex_trio.protocol.duplex.structure import Message, fields_of
+from duplex_trio.protocol.json_values import read_boolean, read_string
 from duplex_trio.protocol.realtime.errors import RealtimeError
-from duplex_trio.protocol.realtime.readers import read_boolean, read_string
 
 
 @frozen

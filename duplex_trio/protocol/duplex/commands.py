@@ -14,6 +14,7 @@ from attrs import Factory, field, frozen
 
 from duplex_trio.protocol.duplex.hints import NO_HINTS, AppendHints
 from duplex_trio.protocol.duplex.video_frames import read_video_frames
+from duplex_trio.protocol.json_values import read_object, read_string
 from duplex_trio.protocol.realtime import commands as tier1
 from duplex_trio.protocol.realtime.commands import (
     CancelResponse,
@@ -32,9 +33,7 @@ from duplex_trio.protocol.realtime.readers import (
     read_count,
     read_milliseconds,
     read_name,
-    read_object,
     read_sample_rate,
-    read_string,
     read_text_or_object,
 )
 

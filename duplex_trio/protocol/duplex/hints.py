@@ -7,14 +7,9 @@ from typing import Any, Literal
 
 from attrs import field, frozen
 
+from duplex_trio.protocol.json_values import read_boolean, read_number, read_object, read_string
 from duplex_trio.protocol.realtime.fields import wire
-from duplex_trio.protocol.realtime.readers import (
-    read_boolean,
-    read_number,
-    read_object,
-    read_string,
-    read_time_ms,
-)
+from duplex_trio.protocol.realtime.readers import read_time_ms
 
 OverlapIntent = Literal["barge_in", "listen", "drop"]
 

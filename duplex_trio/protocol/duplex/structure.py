@@ -17,15 +17,10 @@ from cattrs.cols import is_mapping
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 from cattrs.preconf.orjson import OrjsonConverter, make_converter
 
+from duplex_trio.protocol.json_values import read_boolean, read_number, read_object, read_string
 from duplex_trio.protocol.realtime.errors import RealtimeError
 from duplex_trio.protocol.realtime.fields import WireField, wire_field
-from duplex_trio.protocol.realtime.readers import (
-    read_boolean,
-    read_integer,
-    read_number,
-    read_object,
-    read_string,
-)
+from duplex_trio.protocol.realtime.readers import read_integer
 from duplex_trio.protocol.realtime.response_options import ResponseCreateOptions
 
 Message = Mapping[str, Any]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from duplex_trio.protocol.json_values import expected
 from duplex_trio.protocol.pictures import picture_size
 from duplex_trio.protocol.realtime.errors import RealtimeError
-from duplex_trio.protocol.realtime.readers import expected, read_base64
+from duplex_trio.protocol.realtime.readers import read_base64
 
 MAX_FRAMES = 2
 """Frames of one append: the base frame, then an optional composite."""

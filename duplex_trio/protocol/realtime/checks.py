@@ -12,14 +12,9 @@ from typing import Any, TypeVar
 
 import orjson
 
+from duplex_trio.protocol.json_values import read_boolean, read_number, read_object, read_string
 from duplex_trio.protocol.realtime.errors import RealtimeError
-from duplex_trio.protocol.realtime.readers import (
-    read_boolean,
-    read_integer,
-    read_number,
-    read_object,
-    read_string,
-)
+from duplex_trio.protocol.realtime.readers import read_integer
 
 T = TypeVar("T")
 

@@ -11,16 +11,11 @@ from typing import Any, ClassVar
 
 from attrs import field, frozen
 
+from duplex_trio.protocol.json_values import read_object
 from duplex_trio.protocol.realtime.fields import wire
 from duplex_trio.protocol.realtime.item_parsing import read_item
 from duplex_trio.protocol.realtime.items import Item
-from duplex_trio.protocol.realtime.readers import (
-    read_audio,
-    read_count,
-    read_name,
-    read_object,
-    read_position_ms,
-)
+from duplex_trio.protocol.realtime.readers import read_audio, read_count, read_name, read_position_ms
 from duplex_trio.protocol.realtime.response_options import ResponseCreateOptions
 
 

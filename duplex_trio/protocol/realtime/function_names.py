@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from duplex_trio.protocol.realtime.readers import read_string
+from duplex_trio.protocol.json_values import read_string
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """OpenAI's rule."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
+from duplex_trio.protocol.json_values import expected, read_object, read_string
 from duplex_trio.protocol.realtime.errors import RealtimeError
 from duplex_trio.protocol.realtime.items import (
     FunctionCallItem,
@@ -24,14 +25,7 @@ from duplex_trio.protocol.realtime.items import (
     OutputAudioPart,
     OutputTextPart,
 )
-from duplex_trio.protocol.realtime.readers import (
-    expected,
-    read_base64,
-    read_name,
-    read_object,
-    read_sample_rate,
-    read_string,
-)
+from duplex_trio.protocol.realtime.readers import read_base64, read_name, read_sample_rate
 
 PART_TYPES_BY_ROLE = {
     "user": ("input_text", "input_audio", "input_image"),

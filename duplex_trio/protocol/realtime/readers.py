@@ -1,17 +1,16 @@
-"""Strict readers of JSON values. JSON's types are taken as they are: no text for numbers, no numbers for
-booleans.
+"""Strict readers of the values that speech messages hold, made of those of JSON's kinds (`json_values`).
 
 Each returns the value or raises `ValueError` with a message that says what was expected and what came.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import pybase64
 
+from duplex_trio.protocol.json_values import expected, read_number, read_object, read_string
 from duplex_trio.protocol.realtime.errors import RealtimeError
 
 MIN_SAMPLE_RATE_HZ = 8_000
@@ -25,56 +24,11 @@ MAX_METADATA_VALUE_CHARS = 512
 """OpenAI's limits for `metadata`."""
 
 
-def _kind(value: object) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case int() | float():
-            return "a number"
-        case str():
-            return "a string"
-        case Mapping():
-            return "an object"
-        case Sequence():
-            return "a list"
-    return type(value).__name__
-
-
-def expected(what: str, value: object) -> ValueError:
-    """The error for a value of the wrong kind."""
-    return ValueError(f"expected {what}, got {_kind(value)}")
-
-
-def read_string(value: Any) -> str:
-    """A string, the empty one included."""
-    if type(value) is not str:
-        raise expected("a string", value)
-    return value
-
-
 def read_name(value: Any) -> str:
     """A string that is not empty."""
     if not read_string(value):
         raise ValueError("expected a string that is not empty")
     return str(value)
-
-
-def read_boolean(value: Any) -> bool:
-    """A JSON boolean."""
-    if type(value) is not bool:
-        raise expected("a boolean", value)
-    return value
-
-
-def read_number(value: Any) -> float:
-    """A finite number."""
-    if type(value) is not int and type(value) is not float:
-        raise expected("a number", value)
-    if not math.isfinite(value):
-        raise ValueError("expected a finite number")
-    return float(value)
 
 
 def read_integer(value: Any) -> int:
@@ -123,13 +77,6 @@ def read_sample_rate(value: Any) -> int | None:
     if not MIN_SAMPLE_RATE_HZ <= rate <= MAX_SAMPLE_RATE_HZ:
         raise ValueError(f"expected a rate from {MIN_SAMPLE_RATE_HZ} to {MAX_SAMPLE_RATE_HZ} Hz")
     return rate
-
-
-def read_object(value: Any) -> Mapping[str, Any]:
-    """A JSON object."""
-    if not isinstance(value, Mapping):
-        raise expected("an object", value)
-    return value
 
 
 def read_text_or_object(value: Any) -> str | Mapping[str, Any]:

@@ -11,16 +11,12 @@ from typing import Any, Literal
 
 from attrs import field, frozen
 
+from duplex_trio.protocol.json_values import read_object
 from duplex_trio.protocol.realtime.errors import RealtimeError
 from duplex_trio.protocol.realtime.fields import Reader, WireField, wire
 from duplex_trio.protocol.realtime.item_parsing import read_input_items
 from duplex_trio.protocol.realtime.items import Item, ItemReference
-from duplex_trio.protocol.realtime.readers import (
-    read_max_output_tokens,
-    read_metadata,
-    read_object,
-    read_text_or_object,
-)
+from duplex_trio.protocol.realtime.readers import read_max_output_tokens, read_metadata, read_text_or_object
 from duplex_trio.protocol.realtime.response import Modality
 from duplex_trio.protocol.realtime.session_fields import TIER1_FIELDS
 

@@ -18,6 +18,7 @@ from cattrs.cols import is_mapping
 from cattrs.gen import make_dict_unstructure_fn
 from cattrs.preconf.orjson import OrjsonConverter, make_converter
 
+from duplex_trio.protocol.json_values import read_boolean, read_number, read_object
 from duplex_trio.protocol.video.errors import VideoRefused
 from duplex_trio.protocol.video.interaction import read_interaction
 from duplex_trio.protocol.video.json_text import (
@@ -40,8 +41,6 @@ from duplex_trio.protocol.video.reading import (
     number_in,
     one_of,
     read_integer,
-    read_number,
-    read_object,
     read_text,
     take,
 )
@@ -160,7 +159,7 @@ def _plain(value: Any) -> Any:
 def _make_converter() -> OrjsonConverter:
     converter = make_converter(detailed_validation=False)
     converter.register_structure_hook(str, lambda value, _: read_text(value))
-    converter.register_structure_hook(bool, lambda value, _: _read_flag(value))
+    converter.register_structure_hook(bool, lambda value, _: read_boolean(value))
     converter.register_structure_hook(int, lambda value, _: read_integer(value))
     converter.register_structure_hook(float, lambda value, _: read_number(value))
     converter.register_structure_hook_func(_is_word, _structure_word)
@@ -176,12 +175,6 @@ def _finite(value: float) -> float:
     # orjson would write null, which is another request.
     if type(value) is float and not math.isfinite(value):
         raise ValueError(f"{value} is no number of JSON")
-    return value
-
-
-def _read_flag(value: Any) -> bool:
-    if type(value) is not bool:
-        raise ValueError("expected a boolean")
     return value
 
 

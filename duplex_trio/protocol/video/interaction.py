@@ -9,9 +9,10 @@ from typing import Any
 
 import orjson
 
+from duplex_trio.protocol.json_values import read_object
 from duplex_trio.protocol.video.errors import VideoRefused
 from duplex_trio.protocol.video.messages import SessionInteraction
-from duplex_trio.protocol.video.reading import integer_in, read_object, read_prompt, read_text, take
+from duplex_trio.protocol.video.reading import integer_in, read_prompt, read_text, take
 
 EVENT_ID_CHARS_MAX = 128
 TRANSITION_CHUNKS_MAX = 10_000

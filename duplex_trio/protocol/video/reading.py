@@ -5,11 +5,11 @@ Readers return the value or raise `ValueError` saying what is expected; `take` m
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from duplex_trio.protocol.json_values import read_number, read_string
 from duplex_trio.protocol.video.errors import VideoRefused
 
 T = TypeVar("T")
@@ -47,11 +47,10 @@ def has_surrogates(text: str) -> bool:
 
 def read_text(value: Any) -> str:
     """A string, the empty one included, that UTF-8 can express."""
-    if type(value) is not str:
-        raise ValueError("expected a string")
-    if has_surrogates(value):
+    text = read_string(value)
+    if has_surrogates(text):
         raise ValueError("expected a string without lone surrogates")
-    return value
+    return text
 
 
 def read_long_text(value: Any) -> str:
@@ -70,13 +69,6 @@ def read_prompt(value: Any) -> str:
     return text
 
 
-def read_object(value: Any) -> Mapping[str, Any]:
-    """An object."""
-    if type(value) is not dict:
-        raise ValueError("expected an object")
-    return value
-
-
 def read_integer(value: Any) -> int:
     """A whole number, also when it is written like 3.0; a boolean is none."""
     if type(value) is float and value.is_integer():
@@ -84,13 +76,6 @@ def read_integer(value: Any) -> int:
     if type(value) is not int:
         raise ValueError("expected a whole number")
     return value
-
-
-def read_number(value: Any) -> float:
-    """A finite number; a boolean is none."""
-    if (type(value) is not int and type(value) is not float) or not math.isfinite(value):
-        raise ValueError("expected a finite number")
-    return float(value)
 
 
 def integer_in(low: int, high: int) -> Callable[[Any], int]:

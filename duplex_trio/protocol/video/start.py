@@ -9,6 +9,7 @@ import attrs
 import orjson
 from attrs import frozen
 
+from duplex_trio.protocol.json_values import read_object
 from duplex_trio.protocol.video.errors import VideoRefused
 from duplex_trio.protocol.video.messages import SessionStart, VideoFormat
 from duplex_trio.protocol.video.reading import (
@@ -16,7 +17,6 @@ from duplex_trio.protocol.video.reading import (
     number_in,
     one_of,
     read_long_text,
-    read_object,
     read_prompt,
     read_seconds,
     read_size,
