@@ -12,11 +12,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 import trio
 
 from duplex_trio.serving.native.frames import PONG, encode_frame
 from duplex_trio.serving.native.pipes import Pipe
+
+T = TypeVar("T")
 
 StartTask = Callable[[Callable[[], Awaitable[None]]], object]
 """Starts a task that ends with the connection."""
@@ -57,15 +60,7 @@ class FrameWriter:
         Raises:
             trio.BrokenResourceError: the connection is lost.
         """
-        if self._broken:
-            raise trio.BrokenResourceError("the connection is lost")
-        sent = 0
-        if not self._flushing:
-            try:
-                sent = self._pipe.send_nowait(data)
-            except trio.BrokenResourceError:
-                self._break()
-                raise
+        sent = self._send_now(self._pipe.send_nowait, data)
         if sent < len(data):
             self._pending.append(memoryview(data)[sent:])
             self._flush_soon()
@@ -80,21 +75,25 @@ class FrameWriter:
         Raises:
             trio.BrokenResourceError: the connection is lost.
         """
-        if self._broken:
-            raise trio.BrokenResourceError("the connection is lost")
-        sent = 0
-        if not self._flushing:
-            try:
-                sent = self._pipe.send_together_nowait(parts)
-            except trio.BrokenResourceError:
-                self._break()
-                raise
+        sent = self._send_now(self._pipe.send_together_nowait, parts)
         for part in parts:
             if sent < len(part):
                 self._pending.append(memoryview(part)[sent:])
             sent = max(0, sent - len(part))
         if self._pending:
             self._flush_soon()
+
+    def _send_now(self, send: Callable[[T], int], data: T) -> int:
+        """How many bytes of it could be written at once: none while earlier ones wait."""
+        if self._broken:
+            raise trio.BrokenResourceError("the connection is lost")
+        if self._flushing:
+            return 0
+        try:
+            return send(data)
+        except trio.BrokenResourceError:
+            self._break()
+            raise
 
     def put_pong(self, payload: bytes) -> None:
         """Answer a ping, in place of an earlier one that still waits for its answer. A lost connection is no error."""
