@@ -17,7 +17,7 @@ purpose: how a session ends is told to its subscribers.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -42,19 +42,24 @@ GOODBYE_TIMEOUT_S = 1.0
 
 
 @asynccontextmanager
-async def run_client(client: DuplexClientBase) -> AsyncIterator[None]:
-    """Open a session, carry it through the body and close it.
+async def connected(
+    begin: Callable[[trio.Nursery], Awaitable[None]],
+    end: Callable[[], Awaitable[None]],
+    leave: Callable[[], Awaitable[None]],
+) -> AsyncIterator[None]:
+    """Carry a connection through the body of an `async with`; what the body raises comes out as it is.
 
-    Raises:
-        DuplexConnectionError: the server cannot be reached, refuses, or does not answer in time.
-        DuplexProtocolError: the server refuses the session.
+    Args:
+        begin: opens the connection, whose tasks live in the nursery.
+        end: says goodbye, after a body that has come to its end.
+        leave: closes it in any case, in `GOODBYE_TIMEOUT_S`.
     """
     failure: BaseException | None = None
     async with trio.open_nursery() as nursery:
         try:
-            await _open(client, nursery)
+            await begin(nursery)
             yield
-            await client.close()
+            await end()
         except trio.Cancelled:
             raise
         except BaseException as error:
@@ -62,10 +67,20 @@ async def run_client(client: DuplexClientBase) -> AsyncIterator[None]:
             failure = error
         finally:
             with trio.move_on_after(GOODBYE_TIMEOUT_S, shield=True):
-                await client.leave()
+                await leave()
             nursery.cancel_scope.cancel()
     if failure is not None:
         raise failure
+
+
+def run_client(client: DuplexClientBase) -> AbstractAsyncContextManager[None]:
+    """Open a session, carry it through the body and close it.
+
+    Raises:
+        DuplexConnectionError: the server cannot be reached, refuses, or does not answer in time.
+        DuplexProtocolError: the server refuses the session.
+    """
+    return connected(partial(_open, client), client.close, client.leave)
 
 
 async def _open(client: DuplexClientBase, nursery: trio.Nursery) -> None:

@@ -20,14 +20,12 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from duplex_trio.clients.run import connected
 from duplex_trio.clients.video.errors import VideoConnectionError
 from duplex_trio.clients.video.link import open_error
 
 if TYPE_CHECKING:
     from duplex_trio.clients.video.connection import VideoConnection
-
-GOODBYE_TIMEOUT_S = 1.0
-"""How long leaving may take when nobody waits for it."""
 
 
 @asynccontextmanager
@@ -39,30 +37,20 @@ async def run_video(connection: VideoConnection) -> AsyncIterator[None]:
         VideoRefusedError: the server refuses the video.
         VideoProtocolError: it speaks another protocol.
     """
-    failure: BaseException | None = None
     opened = False
+
+    async def begin(nursery: trio.Nursery) -> None:
+        nonlocal opened
+        await _open(connection, nursery)
+        opened = True
+
     try:
-        async with trio.open_nursery() as nursery:
-            try:
-                await _open(connection, nursery)
-                opened = True
-                yield
-                await connection.leave()
-            except trio.Cancelled:
-                raise
-            except BaseException as error:
-                # Raised again below, outside of the nursery, which would wrap it.
-                failure = error
-            finally:
-                with trio.move_on_after(GOODBYE_TIMEOUT_S, shield=True):
-                    await connection.link.close()
-                nursery.cancel_scope.cancel()
+        async with connected(begin, connection.leave, connection.link.close):
+            yield
     except BaseExceptionGroup as group:
         if opened:
             raise
         raise open_error(connection.url, group) from None
-    if failure is not None:
-        raise failure
 
 
 async def _open(connection: VideoConnection, nursery: trio.Nursery) -> None:
