@@ -22,7 +22,7 @@ from duplex_trio.pipelines.config import PipelineConfig, StageSpec
 from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.plugin.video.capabilities import VideoCapabilities
 from duplex_trio.plugin.video.plugin import Frame, StageCaller, VideoModelPlugin, VideoModelSession
-from duplex_trio.plugin.video.request import OmniInteractionEvent, VideoRequest
+from duplex_trio.plugin.video.request import OmniInteractionEvent, VideoRequest, prompt_of
 from duplex_trio.stages.port import StageRequest
 from duplex_trio.stages.worker import SerialWorker, StageWorker
 
@@ -179,10 +179,7 @@ class WorldSession(VideoModelSession):
 
     def encode_interaction(self, event: OmniInteractionEvent) -> TextStates:
         """Refuse what the model does not know; the sender is told, and the video goes on."""
-        for key in event:
-            if key != "prompt":
-                raise NotImplementedError(f"The model does not support {key!r} in an update")
-        (state,) = self._stages.call(0, event["prompt"])
+        (state,) = self._stages.call(0, prompt_of(event, "The model"))
         assert isinstance(state, TextStates)
         return state
 

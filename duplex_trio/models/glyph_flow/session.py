@@ -16,7 +16,7 @@ from duplex_trio.models.glyph_flow.sampler import FlowSampler, Prompts
 from duplex_trio.models.one_thread import compute_in_one_thread
 from duplex_trio.models.text_encoder.pipeline import embedding_of
 from duplex_trio.plugin.video.plugin import Frame, StageCaller, VideoModelSession
-from duplex_trio.plugin.video.request import OmniInteractionEvent, VideoRequest
+from duplex_trio.plugin.video.request import OmniInteractionEvent, VideoRequest, prompt_of
 
 Embedding = npt.NDArray[np.float32]
 """The state of a prompt: shape (384,), unit length."""
@@ -61,13 +61,11 @@ class GlyphFlowSession(VideoModelSession):
 
     def encode_interaction(self, event: OmniInteractionEvent) -> Embedding:
         """The embedding of a prompt."""
-        for key in event:
-            if key != "prompt":
-                raise NotImplementedError(f"glyph_flow does not support {key!r} in an update")
+        prompt = prompt_of(event, "glyph_flow")
         # With the prompt of the request, before any chunk: the negative prompt stays that of the start.
         if self._sampling.negative_prompt is not None and self._negative is None:
             self._negative = _embedding(self._stages, self._sampling.negative_prompt)
-        return _embedding(self._stages, event["prompt"])
+        return _embedding(self._stages, prompt)
 
     def blend(self, source: Embedding, target: Embedding, alpha: float) -> Embedding:
         """Go along the great circle between two embeddings.

@@ -21,7 +21,7 @@ from duplex_trio.models.scene.scaling import Scaling
 from duplex_trio.models.scene.stack import Canvas, as_pixels
 from duplex_trio.models.text_encoder.pipeline import embedding_of
 from duplex_trio.plugin.video.plugin import Frame, StageCaller, VideoModelSession
-from duplex_trio.plugin.video.request import OmniInteractionEvent, VideoRequest
+from duplex_trio.plugin.video.request import OmniInteractionEvent, VideoRequest, prompt_of
 
 
 class SceneSession(VideoModelSession):
@@ -51,10 +51,7 @@ class SceneSession(VideoModelSession):
 
     def encode_interaction(self, event: OmniInteractionEvent) -> State:
         """What a prompt wants to be shown."""
-        for key in event:
-            if key != "prompt":
-                raise NotImplementedError(f"scene does not support {key!r} in an update")
-        return state_of(self._readout.read(embedding_of(self._stages, event["prompt"])))
+        return state_of(self._readout.read(embedding_of(self._stages, prompt_of(event, "scene"))))
 
     def render_chunk(
         self,

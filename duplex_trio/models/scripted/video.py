@@ -21,7 +21,7 @@ from duplex_trio.pipelines.config import PipelineConfig, StageSpec
 from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.plugin.video.capabilities import VideoCapabilities
 from duplex_trio.plugin.video.plugin import Frame, StageCaller, VideoModelPlugin, VideoModelSession
-from duplex_trio.plugin.video.request import OmniInteractionEvent, VideoRequest
+from duplex_trio.plugin.video.request import OmniInteractionEvent, VideoRequest, prompt_of
 from duplex_trio.stages.port import StageRequest
 from duplex_trio.stages.worker import SerialWorker, StageWorker, UnitRefused
 
@@ -70,10 +70,7 @@ class ScriptedVideoSession(VideoModelSession):
 
     def encode_interaction(self, event: OmniInteractionEvent) -> Colour:
         """Ask the stage."""
-        for key in event:
-            if key != "prompt":
-                raise NotImplementedError(f"The scripted model does not support {key!r}")
-        script, text = self._script, event["prompt"]
+        script, text = self._script, prompt_of(event, "The scripted model")
         words = text.split()
         if script.refused_word in words:
             raise ValueError(f"The scripted model cannot do {script.refused_word!r}")

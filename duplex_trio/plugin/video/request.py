@@ -19,6 +19,22 @@ class OmniInteractionEvent(TypedDict, total=False):
     multi_modal_data: Any
 
 
+def prompt_of(event: OmniInteractionEvent, model: str) -> str:
+    """The prompt, for a model that reads nothing else.
+
+    Args:
+        event: what its client wants.
+        model: how the model is called in what the client is told.
+
+    Raises:
+        NotImplementedError: there is something else in it.
+    """
+    for key in event:
+        if key != "prompt":
+            raise NotImplementedError(f"{model} does not support {key!r}")
+    return event["prompt"]
+
+
 @frozen(kw_only=True)
 class VideoRequest:
     """One video.
