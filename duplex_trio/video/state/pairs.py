@@ -32,8 +32,6 @@ class PairBook:
     request_id: str
     pairs: int = field(default=0, init=False)
     """Pairs that were numbered, the trailer's among them."""
-    frames: int = field(default=0, init=False)
-    """Frames in them."""
     _chunks: dict[int, _Ids] = field(factory=dict, init=False)
 
     def resolved(self, chunk: ResolvedChunk[object]) -> None:
@@ -58,7 +56,6 @@ class PairBook:
         if payload.last:
             del self._chunks[payload.chunk]
         self.pairs += 1
-        self.frames += payload.num_frames
         return metadata
 
     def trailer(self, data: bytes) -> VideoChunkMetadata:

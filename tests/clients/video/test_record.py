@@ -44,6 +44,7 @@ class Both:
     record: VideoRecord = field(factory=VideoRecord)
     preparing: deque[str] = field(factory=deque)
     asked: int = 0
+    frames: int = 0
 
     def begin(self) -> None:
         self.steering.begin(Fraction(0))
@@ -88,6 +89,7 @@ class Both:
         for number in range(payloads):
             last = number == payloads - 1
             metadata = self.book.media(EncodedPayload(chunk.index, b"x", 9 if last else 0, last))
+            self.frames += metadata.num_frames
             self.say(metadata)
             assert self.record.take(b"x") is not None
 
@@ -100,7 +102,7 @@ class Both:
                 request_id=REQUEST,
                 chunks=self.book.pairs,
                 stopped=True,
-                frames=self.book.frames,
+                frames=self.frames,
                 interactions=self.steering.outcomes(),
             )
         )
