@@ -219,7 +219,7 @@ async def test_a_drain_while_sessions_open(autojump_clock: MockClock, stride: in
                 async with trio.open_nursery() as clients:
                     for _ in range(3):
                         clients.start_soon(open_one)
-            if step == 0:
+            if step == 0 or counter.steps < step:  # tasks run in any order: some runs have fewer steps
                 nursery.start_soon(omni.drain, 2.0)
             await trio.sleep(4.0)
             check_engine_at_rest(omni)
