@@ -240,8 +240,8 @@ class _Announcement:
     def started(self, value: ServerAddress | None = None) -> None:
         """Print the addresses."""
         assert value is not None
-        websocket = [("WebSocket", value.ws_url)] if self._sessions else []
-        video = [("Video", value.video_ws_url), ("Page", value.video_page_url)] if self._video else []
+        websocket = [("Talk at", value.talk_page_url), ("WebSocket", value.ws_url)] if self._sessions else []
+        video = [("Video at", value.video_page_url), ("Video", value.video_ws_url)] if self._video else []
         for name, url in (*websocket, *video, ("HTTP", value.http_url)):
             self._console.print(f"{name:<10} [bold]{escape(url)}[/bold]", soft_wrap=True)
         self._console.print("Ready. Stop with Ctrl-C.")

@@ -8,7 +8,7 @@ import socket
 import trio
 from attrs import frozen
 
-from duplex_trio.serving.paths import REALTIME_PATH, VIDEO_PAGE_PATH, VIDEO_PATH
+from duplex_trio.serving.paths import REALTIME_PATH, TALK_PAGE_PATH, VIDEO_PAGE_PATH, VIDEO_PATH
 
 
 class AddressUnavailableError(Exception):
@@ -37,6 +37,11 @@ class ServerAddress:
     def video_ws_url(self) -> str:
         """The WebSocket of steered video."""
         return f"{'wss' if self.tls else 'ws'}://{self._authority}{VIDEO_PATH}"
+
+    @property
+    def talk_page_url(self) -> str:
+        """The page where people talk with the model, where it has sessions."""
+        return f"{self.http_url}{TALK_PAGE_PATH}"
 
     @property
     def video_page_url(self) -> str:

@@ -10,15 +10,22 @@ from urllib.parse import urlsplit
 
 from attrs import field, frozen
 
-from duplex_trio.serving.paths import HEALTH_PATH, VIDEO_PAGE_PATH
+from duplex_trio.serving.paths import (
+    HEALTH_PATH,
+    SHARED_PREFIX,
+    TALK_PAGE_PATH,
+    TALK_PREFIX,
+    VIDEO_PAGE_PATH,
+    VIDEO_PREFIX,
+)
 
 KEY_SUBPROTOCOL = "openai-insecure-api-key."
 """Browsers cannot set headers, so they offer the key as a subprotocol. It is never selected."""
 
-OPEN_PATHS = frozenset({HEALTH_PATH, VIDEO_PAGE_PATH})
-"""Reachable without a key: a load balancer is to look, and the page of videos asks its visitor for the key."""
-OPEN_PREFIX = VIDEO_PAGE_PATH + "/"
-"""Where the files of that page are, which hold no secret either."""
+OPEN_PATHS = frozenset({HEALTH_PATH, TALK_PAGE_PATH, VIDEO_PAGE_PATH})
+"""Reachable without a key: a load balancer is to look, and the pages ask their visitor for the key."""
+OPEN_PREFIXES = (TALK_PREFIX, VIDEO_PREFIX, SHARED_PREFIX)
+"""Where the files of those pages are, which hold no secret either."""
 
 
 @frozen
@@ -48,7 +55,7 @@ class AccessPolicy:
         self, path: str, headers: Iterable[tuple[bytes, bytes]], subprotocols: Sequence[str] = ()
     ) -> Refusal | None:
         """Decide about a request with lower-case header names; None lets it in."""
-        if path in OPEN_PATHS or path.startswith(OPEN_PREFIX):
+        if path in OPEN_PATHS or path.startswith(OPEN_PREFIXES):
             return None
         values = dict(headers)
         origin = values.get(b"origin", b"").decode("latin1")

@@ -17,11 +17,13 @@ from duplex_trio.serving.paths import (
     DUPLEX_PATH,
     HEALTH_PATH,
     REALTIME_PATH,
+    TALK_PAGE_PATH,
+    VIDEO_PAGE_PATH,
     VIDEO_PATH,
 )
 from duplex_trio.serving.responses import Response, error_body, not_available, said_back, still_loading
 from duplex_trio.serving.service import Service
-from duplex_trio.serving.web import is_page_path, page_response
+from duplex_trio.serving.web import Section, page_response, section_of
 
 _MODEL_PREFIX = "/v1/models/"
 _READ = ("GET", "HEAD")
@@ -41,9 +43,11 @@ def respond_to(
     """
     if path == HEALTH_PATH:
         return _checked(method, path, _READ, lambda: health_response(deployment, detailed=trusted))
-    # Also while it is being loaded, which the page tells.
-    if is_page_path(path) and deployment.video_omni is not None:
+    # Also while the model is being loaded, which the pages tell.
+    if (section := section_of(path)) is not None and _has(deployment, section):
         return _checked(method, path, _READ, lambda: page_response(path, headers))
+    if path == TALK_PAGE_PATH and deployment.video_omni is not None:
+        return _checked(method, path, _READ, _to_video)
     service = deployment.service
     if service is None:
         return still_loading()
@@ -60,6 +64,24 @@ def respond_to(
     if answer is None or (path == CAPABILITIES_PATH and service.capabilities() is None):
         return not_available(path)
     return _checked(method, path, _READ, lambda: answer(deployment, service))
+
+
+def _has(deployment: Deployment, section: Section) -> bool:
+    """Whether something is served that a file is of use for. As long as nobody knows, people may talk."""
+    speech = deployment.omni is None or deployment.omni.session_mode == "duplex"
+    video = deployment.video_omni is not None
+    match section:
+        case "talk":
+            return speech
+        case "video":
+            return video
+        case "shared":
+            return speech or video
+
+
+def _to_video() -> Response:
+    """The way to the one page that there is."""
+    return Response(307, b"", ((b"location", VIDEO_PAGE_PATH[1:].encode()), (b"cache-control", b"no-store")))
 
 
 def _checked(method: str, path: str, allowed: tuple[str, ...], answer: Callable[[], Response]) -> Response:

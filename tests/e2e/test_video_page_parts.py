@@ -111,7 +111,8 @@ async def test_every_end_is_explained(parts: Page) -> None:
 
 async def test_figures_are_of_the_last_chunks(parts: Page) -> None:
     told = await parts.run(
-        """import('/video/figures.js').then(({ Pace, ms, bytes, clock, seconds }) => {
+        """Promise.all([import('/video/figures.js'), import('/shared/units.js')]).then(
+          ([{ Pace }, { ms, bytes, clock, seconds }]) => {
           const pace = new Pace();
           const none = [pace.fps, pace.intervalMs];
           for (let chunk = 0; chunk < 30; chunk++) pace.chunk(9, chunk < 20 ? chunk * 50 : 1000 + (chunk - 20) * 500);

@@ -126,7 +126,7 @@ async def test_a_video_outlives_its_stages_process(served: ServedPort) -> None:
         assert done["chunks"] == watcher.chunks
         assert await watcher.until_closed() == 1000
     printed = "".join(served.printed)
-    assert "Page" in printed
+    assert "Video at" in printed
     assert f"{served.ws_url}/video" in printed
 
 

@@ -28,7 +28,7 @@ UNAVAILABLE = [
     ("OPTIONS", "/v1/responses"),
     ("GET", "/v1/" + "x" * 5000),
     ("GET", "/v1/\udcff\x00\n"),
-    ("GET", "/"),
+    ("GET", "/index.html"),
     ("DELETE", "/v1/nothing"),
     ("GET", "/health/"),
 ]

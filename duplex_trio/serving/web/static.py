@@ -1,22 +1,34 @@
-"""The files of the page at `/video`, and the answers to requests for them. Pure, but for reading each file once."""
+"""The files of the pages, and the answers to requests for them. Pure, but for reading each file once."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import PurePosixPath
+from typing import Literal
 
 from attrs import frozen
 
 from duplex_trio.serving.asgi import Headers, header
 from duplex_trio.serving.channel import Header
-from duplex_trio.serving.paths import VIDEO_PAGE_PATH
+from duplex_trio.serving.paths import (
+    SHARED_PREFIX,
+    TALK_PAGE_PATH,
+    TALK_PREFIX,
+    VIDEO_PAGE_PATH,
+    VIDEO_PREFIX,
+)
 from duplex_trio.serving.responses import Response
 
-_PAGE_FILE = "video.html"
+Section = Literal["talk", "video", "shared"]
+"""Whose file one is: a page's, or that of both."""
+
+_PREFIXES: Mapping[Section, str] = {"talk": TALK_PREFIX, "video": VIDEO_PREFIX, "shared": SHARED_PREFIX}
+_PAGES: Mapping[str, str] = {"talk.html": TALK_PAGE_PATH, "video.html": VIDEO_PAGE_PATH}
+"""What has an address of its own, beside no other."""
 
 _TYPES = {
     ".html": b"text/html; charset=utf-8",
@@ -31,7 +43,7 @@ _POLICY = "; ".join(
         "script-src 'self'",
         "style-src 'self'",
         "img-src 'self'",
-        "media-src 'self' blob:",  # MediaSource, and the saved clip
+        "media-src 'self' blob:",  # MediaSource, a stream of sound, and the saved clip
         "connect-src 'self'",  # the WebSocket of the same server among them
         "base-uri 'none'",
         "form-action 'none'",
@@ -49,29 +61,38 @@ _EVERY: tuple[Header, ...] = (
     (b"content-security-policy", _POLICY.encode()),
 )
 
+_PERMISSIONS: Mapping[Section, bytes] = {
+    "talk": b"microphone=(self), camera=(), geolocation=()",
+    "video": b"microphone=(), camera=(), geolocation=()",
+    "shared": b"microphone=(), camera=(), geolocation=()",
+}
+"""What a page may ask its visitor for."""
+
 
 @frozen
 class _File:
+    section: Section
     body: bytes
     content_type: bytes
     tag: bytes
 
 
-def is_page_path(path: str) -> bool:
-    """Whether a path is the page's or a file's of it; such a path needs no key, as nothing behind it is secret."""
-    return path in _files()
+def section_of(path: str) -> Section | None:
+    """Whose file a path leads to; None where there is none. No file needs a key, as nothing in one is secret."""
+    file = _files().get(path)
+    return None if file is None else file.section
 
 
 def page_response(path: str, headers: Headers) -> Response:
-    """Answer a GET or HEAD for a path of the page.
+    """Answer a GET or HEAD for a file.
 
     Args:
-        path: one that `is_page_path` knows.
+        path: one that `section_of` knows.
         headers: of the request; a file that the browser already has is not sent again.
     """
     file = _files()[path]
     known = (tag.strip().removeprefix("W/") for tag in header(headers, b"if-none-match").split(","))
-    tagged: tuple[Header, ...] = ((b"etag", file.tag), *_EVERY)
+    tagged = ((b"etag", file.tag), *_EVERY, (b"permissions-policy", _PERMISSIONS[file.section]))
     if any(tag in ("*", file.tag.decode()) for tag in known):
         return Response(304, b"", tagged)
     return Response(200, file.body, ((b"content-type", file.content_type), *tagged))
@@ -80,16 +101,20 @@ def page_response(path: str, headers: Headers) -> Response:
 @cache
 def _files() -> Mapping[str, _File]:
     """Every file by the whole path that leads to it: what is not among them is not there, whatever a path says."""
-    entries = (resources.files(__package__) / "assets").iterdir()
-    read = {entry.name: _read(entry) for entry in entries if PurePosixPath(entry.name).suffix in _TYPES}
-    page = read.pop(_PAGE_FILE)
+    assets = resources.files(__package__) / "assets"
     return {
-        VIDEO_PAGE_PATH: page,
-        **{f"{VIDEO_PAGE_PATH}/{name}": file for name, file in sorted(read.items())},
+        _PAGES.get(entry.name, prefix + entry.name): _read(section, entry)
+        for section, prefix in _PREFIXES.items()
+        for entry in _entries(assets / section)
     }
 
 
-def _read(entry: Traversable) -> _File:
+def _entries(folder: Traversable) -> Iterator[Traversable]:
+    found = (entry for entry in folder.iterdir() if PurePosixPath(entry.name).suffix in _TYPES)
+    return iter(sorted(found, key=lambda entry: entry.name))
+
+
+def _read(section: Section, entry: Traversable) -> _File:
     body = entry.read_bytes()
     tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-    return _File(body, _TYPES[PurePosixPath(entry.name).suffix], tag.encode())
+    return _File(section, body, _TYPES[PurePosixPath(entry.name).suffix], tag.encode())

@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
-from duplex_trio.serving.web import is_page_path, page_response
+from duplex_trio.serving.web import page_response, section_of
 
 ASSETS = resources.files("duplex_trio.serving.web") / "assets"
-NAMES = sorted(entry.name for entry in ASSETS.iterdir())
-PATHS = ["/video", *(f"/video/{name}" for name in NAMES if name != "video.html")]
+SECTIONS = ["talk", "video", "shared"]
+NAMES = [f"{section}/{entry.name}" for section in SECTIONS for entry in (ASSETS / section).iterdir()]
+PAGES = {"talk/talk.html": "/", "video/video.html": "/video"}
+FILES = {PAGES.get(name, f"/{name}"): name for name in sorted(NAMES)}
+PATHS = list(FILES)
 TYPES = {
     "html": b"text/html; charset=utf-8",
     "css": b"text/css; charset=utf-8",
@@ -38,7 +41,15 @@ ELSEWHERE = [
     "/video/none.js",
     "/videos",
     "/Video",
-    "/",
+    "/talk",
+    "/talk/",
+    "/talk/talk.html",
+    "/talk/../video/video.js",
+    "/shared",
+    "/shared/",
+    "/shared/talk.js",
+    "/talk.html",
+    "//",
     "",
     "video.js",
     "video",
@@ -46,20 +57,22 @@ ELSEWHERE = [
 
 
 def test_the_page_and_its_parts_are_found() -> None:
-    assert len(PATHS) > 8
-    assert all(map(is_page_path, PATHS))
+    assert len(PATHS) > 20
+    assert {path: section_of(path) for path in PATHS} == {
+        path: name.partition("/")[0] for path, name in FILES.items()
+    }
 
 
 @pytest.mark.parametrize("path", ELSEWHERE)
 def test_nothing_else_is(path: str) -> None:
-    assert not is_page_path(path)
+    assert section_of(path) is None
 
 
 @pytest.mark.parametrize("path", PATHS)
 def test_a_file_comes_as_what_it_is(path: str) -> None:
     answer = page_response(path, ())
     headers = dict(answer.headers)
-    name = "video.html" if path == "/video" else path.removeprefix("/video/")
+    name = FILES[path]
     assert (answer.status, answer.body) == (200, (ASSETS / name).read_bytes())
     assert headers[b"content-type"] == TYPES[name.rpartition(".")[2]]
     assert headers[b"x-content-type-options"] == b"nosniff"
@@ -87,12 +100,19 @@ def test_another_file_is_sent() -> None:
         assert page_response(path, [(b"if-none-match", tag)]).status == 200
 
 
-def test_the_page_may_reach_its_own_server_only() -> None:
-    policy = dict(page_response("/video", ()).headers)[b"content-security-policy"].decode()
+@pytest.mark.parametrize("page", PAGES.values())
+def test_a_page_may_reach_its_own_server_only(page: str) -> None:
+    policy = dict(page_response(page, ()).headers)[b"content-security-policy"].decode()
     allowed = dict(rule.split(" ", 1) for rule in policy.split("; "))
     assert allowed["default-src"] == allowed["frame-ancestors"] == allowed["base-uri"] == "'none'"
     assert allowed["script-src"] == allowed["style-src"] == allowed["connect-src"] == "'self'"
     assert "unsafe" not in policy
+
+
+def test_only_the_page_for_talking_may_ask_for_a_microphone() -> None:
+    allowed = {path: dict(page_response(path, ()).headers)[b"permissions-policy"] for path in PATHS}
+    assert all((b"microphone=(self)" in allowed[path]) == (section_of(path) == "talk") for path in PATHS)
+    assert all(b"camera=()" in policy for policy in allowed.values())
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -105,13 +125,16 @@ def test_nothing_of_the_page_is_from_elsewhere_or_inline(name: str) -> None:
         assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)", text)
 
 
-def test_every_part_of_the_page_is_used() -> None:
+def test_every_part_of_the_pages_is_used() -> None:
     def parts(name: str) -> set[str]:
         text = (ASSETS / name).read_text()
-        return set(re.findall(r"(?:\./|video/)([\w-]+\.(?:js|css|svg))", text))
+        folder = name.partition("/")[0]
+        beside = re.findall(r"[\"']\./([\w-]+\.\w+)[\"']", text)
+        named = re.findall(r"[\"'](?:\.\./)?((?:talk|video|shared)/[\w-]+\.\w+)[\"']", text)
+        return {*(f"{folder}/{one}" for one in beside), *named}
 
     found: set[str] = set()
-    waiting = ["video.html"]
+    waiting = list(PAGES)
     while waiting:
         name = waiting.pop()
         if name not in found:
@@ -125,8 +148,9 @@ def test_a_file_is_small_enough_to_do_one_thing(name: str) -> None:
     assert len((ASSETS / name).read_text().splitlines()) <= 400
 
 
-def test_every_control_has_a_name() -> None:
-    text = (ASSETS / "video.html").read_text()
+@pytest.mark.parametrize("page", PAGES)
+def test_every_control_has_a_name(page: str) -> None:
+    text = (ASSETS / page).read_text()
     labelled: Any = set(re.findall(r'for="(\w[\w-]*)"', text))
     for tag in re.findall(r"<(?:input|select|textarea)\b[^>]*>", text):
         name = re.search(r'id="([\w-]+)"', tag)

@@ -1,6 +1,8 @@
 /** What went wrong, in plain words, and what a person can do about it. */
 
-/** @typedef {{title: string, advice: string, wantsKey?: boolean}} Explained */
+import { askHealth, sentence } from "../shared/server.js";
+
+/** @typedef {import("../shared/server.js").Explained} Explained */
 
 const ERRORS = {
   invalid_start: ["The server can't make this video", "Change the setting that it names and start again."],
@@ -45,42 +47,6 @@ export function explainClose(code) {
 /** What a server tells of itself: whether it still loads, its model of video, and whether it keeps that from those
  * without a key. */
 export async function askServer(key) {
-  try {
-    const answer = await fetch(new URL("health", document.baseURI), withKey(key));
-    const { status, video } = await answer.json();
-    return { loading: status === "loading", model: video?.model ?? "", wantsKey: answer.ok && !video };
-  } catch {
-    return { loading: false, model: "", wantsKey: false }; // pressing Start will say why
-  }
-}
-
-/** Why a connection never opened: browsers do not tell, so a plain request asks. @returns {Promise<Explained>} */
-export async function explainUnopened(key) {
-  let status = 0;
-  try {
-    status = (await fetch(new URL("v1/models", document.baseURI), withKey(key))).status;
-  } catch {
-    return { title: "The server can't be reached", advice: "Check that it runs, then press Start again." };
-  }
-  if (status === 401) {
-    const title = key ? "The API key is wrong" : "This server needs an API key";
-    return { title, advice: "Enter the key under Settings and press Start again.", wantsKey: true };
-  }
-  if (status === 503) return { title: "The model is still loading", advice: "Press Start again in a few seconds." };
-  if (status === 403) {
-    return { title: "This address isn't allowed", advice: "The server's --allow-origin must name this page's address." };
-  }
-  const advice = "The server answers, but not over WebSockets. A proxy in between may not let them through.";
-  return { title: "The connection could not be opened", advice };
-}
-
-function withKey(key) {
-  return { headers: key ? { authorization: `Bearer ${key}` } : {}, cache: "no-store" };
-}
-
-/** A message as a sentence. */
-function sentence(text) {
-  const trimmed = String(text ?? "").trim();
-  if (!trimmed) return "";
-  return trimmed[0].toUpperCase() + trimmed.slice(1) + (/[.!?]$/.test(trimmed) ? "" : ".");
+  const { ok, health } = await askHealth(key); // where nothing answers, pressing Start will say why
+  return { loading: health.status === "loading", model: health.video?.model ?? "", wantsKey: ok && !health.video };
 }

@@ -4,20 +4,13 @@
 
 const KEPT_MAX = 2000;
 const SHOWN_MAX = 250;
-/** Messages that come many times a second and tell little. */
-const QUIET = new Set(["session.playback", "session.ping", "session.pong"]);
 
-const KINDS = {
-  main: (entry) => !QUIET.has(entry.type),
-  interactions: (entry) => entry.type.startsWith("session.interaction") || namesInteraction(entry.data),
-  chunks: (entry) => entry.type === "video.chunk_metadata",
-  errors: (entry) => entry.type === "error",
-  all: () => true,
-};
-
-function namesInteraction(data) {
-  return Boolean(data.event_id || data.started_event_ids?.length || data.completed_event_ids?.length);
-}
+/**
+ * @typedef {object} LogRules
+ * @property {Set<string>} quiet   Types that come many times a second and tell little: counted in one line.
+ * @property {Record<string, (message: object) => boolean>} kinds   What there is to choose beside "main" and "all".
+ * @property {(message: object) => object} [kept]   What is kept of a message; the whole of it as a rule.
+ */
 
 export class EventLog {
   /** @type {Entry[]} */
@@ -26,12 +19,17 @@ export class EventLog {
   #list;
   #empty;
   #counter;
+  #rules;
   #kind = "main";
   #words = "";
   #beganAt = performance.now();
 
-  /** @param {{list: HTMLElement, empty: HTMLElement, counter: HTMLElement}} places */
-  constructor({ list, empty, counter }) {
+  /**
+   * @param {{list: HTMLElement, empty: HTMLElement, counter: HTMLElement}} places
+   * @param {LogRules} rules
+   */
+  constructor({ list, empty, counter }, rules) {
+    this.#rules = { kept: (message) => message, ...rules };
     this.#list = list;
     this.#empty = empty;
     this.#counter = counter;
@@ -49,9 +47,10 @@ export class EventLog {
   }
 
   /** Note a message. @param {"out" | "in"} way */
-  add(way, data, note = "") {
+  add(way, message, note = "") {
+    const data = this.#rules.kept(message);
     const last = this.#entries.at(-1);
-    if (last && QUIET.has(data.type) && last.type === data.type) {
+    if (last && this.#rules.quiet.has(data.type) && last.type === data.type) {
       last.count += 1;
       last.data = data;
       const row = this.#rows.get(last);
@@ -81,8 +80,13 @@ export class EventLog {
   }
 
   #matches(entry) {
-    if (!KINDS[this.#kind](entry)) return false;
+    if (!this.#chosen(entry)) return false;
     return !this.#words || JSON.stringify(entry.data).toLowerCase().includes(this.#words);
+  }
+
+  #chosen(entry) {
+    if (this.#kind === "all") return true;
+    return this.#kind === "main" ? !this.#rules.quiet.has(entry.type) : this.#rules.kinds[this.#kind](entry.data);
   }
 
   #draw() {

@@ -1,6 +1,6 @@
 /** The figures of the video that is shown. */
 
-import { bytes, clock, ms, seconds } from "./figures.js";
+import { bytes, clock, ms, seconds } from "../shared/units.js";
 
 /**
  * @param {import("./show.js").Show} show   One that has begun.

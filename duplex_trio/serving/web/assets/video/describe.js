@@ -1,6 +1,20 @@
 /** Messages in a few words. */
 
-import { bytes } from "./figures.js";
+import { bytes } from "../shared/units.js";
+
+/** What comes many times a second and tells little, and what there is to choose among. */
+export const LOG_RULES = {
+  quiet: new Set(["session.playback", "session.ping", "session.pong"]),
+  kinds: {
+    interactions: (message) => message.type.startsWith("session.interaction") || namesInteraction(message),
+    chunks: (message) => message.type === "video.chunk_metadata",
+    errors: (message) => message.type === "error",
+  },
+};
+
+function namesInteraction(message) {
+  return Boolean(message.event_id || message.started_event_ids?.length || message.completed_event_ids?.length);
+}
 
 /** What a line of the log says beside the type. */
 export function describe(message) {

@@ -1,8 +1,8 @@
 /** The settings of the next video: read from their fields, kept for the time of the tab where that is of use. */
 
+import { remember, remembered } from "../shared/key.js";
 import { canPlay } from "./player.js";
 
-const KEY_STORED = "duplex-trio.api-key";
 const FORMATS = [
   { value: "m4s", label: "MP4 (H.264)", mimeType: 'video/mp4; codecs="avc1.42C01F"' },
   { value: "webm", label: "WebM (VP8)", mimeType: 'video/webm; codecs="vp8"' },
@@ -37,24 +37,6 @@ export function readSettings() {
   // One that is chosen here can be read, kept and entered again: the server's may have more digits than a number holds.
   start.seed = $("seed").value ? Number($("seed").value) : crypto.getRandomValues(new Uint32Array(1))[0];
   return { start, key };
-}
-
-/** Of this tab, and gone with it: a key in `localStorage` would outlive the visit. */
-function remember(key) {
-  try {
-    if (key) sessionStorage.setItem(KEY_STORED, key);
-    else sessionStorage.removeItem(KEY_STORED);
-  } catch {
-    // A browser may allow no storage at all; then the field alone holds it.
-  }
-}
-
-function remembered() {
-  try {
-    return sessionStorage.getItem(KEY_STORED) ?? "";
-  } catch {
-    return "";
-  }
 }
 
 /** Say in a few words what is in force. @param {HTMLElement} place @param {object | null} begun `video.start` */

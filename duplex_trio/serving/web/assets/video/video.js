@@ -1,12 +1,13 @@
 /** The page: what its controls do, and what it shows of a video. The parts it is made of know nothing of it. */
 
+import { copy, saveAs } from "../shared/files.js";
+import { EventLog } from "../shared/log.js";
+import { explainUnopened } from "../shared/server.js";
+import { seconds } from "../shared/units.js";
 import { drawFigures } from "./board.js";
 import { VideoConnection, newId } from "./connection.js";
-import { describe, chunksSaid } from "./describe.js";
-import { askServer, explainClose, explainError, explainRefusal, explainUnopened } from "./explain.js";
-import { seconds } from "./figures.js";
-import { saveAs, copy } from "./files.js";
-import { EventLog } from "./log.js";
+import { LOG_RULES, describe, chunksSaid } from "./describe.js";
+import { askServer, explainClose, explainError, explainRefusal } from "./explain.js";
 import { Clip, Player, canPlay } from "./player.js";
 import { drawPrompts } from "./prompts.js";
 import { readSettings, settle } from "./settings.js";
@@ -26,7 +27,7 @@ const video = $("video");
 const ambient = $("ambient").getContext("2d");
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const touched = matchMedia("(pointer: coarse)");
-const log = new EventLog({ list: $("log-list"), empty: $("log-empty"), counter: $("log-count") });
+const log = new EventLog({ list: $("log-list"), empty: $("log-empty"), counter: $("log-count") }, LOG_RULES);
 
 /** @type {Show | null} */
 let show = null;

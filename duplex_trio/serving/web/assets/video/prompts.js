@@ -1,6 +1,6 @@
 /** The list of prompts and what became of each. Rows are kept and changed, so that nothing jumps or is read twice. */
 
-import { ms } from "./figures.js";
+import { ms } from "../shared/units.js";
 
 const WORDS = {
   sending: "sending",

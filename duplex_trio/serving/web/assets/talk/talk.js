@@ -1,0 +1,1 @@
+/** The page where people talk with the model. */
