@@ -1,6 +1,7 @@
 """For the tests of this package and of people who build on it: sessions with a scripted model on a mock
 clock.
 
+`memory` is a server without a port.
 `run` starts a scripted engine and holds conversations with it, `recorder` collects a session's events,
 `talker` speaks to a session as a person with a microphone does, `returning` loses its connection and comes
 back, `stream_rules` are what any session keeps.
@@ -13,6 +14,7 @@ back, `stream_rules` are what any session keeps.
 `openai_events` has the classes of OpenAI's SDK to check it against. `kept_logs` are fixtures.
 """
 
+from duplex_trio.testing.memory import MemoryServer, serve_in_memory
 from duplex_trio.testing.recorder import RecordingAttachment, ResumableRecorder
 from duplex_trio.testing.returning import ReturningTalker, essence, open_returning
 from duplex_trio.testing.run import conversation, finish, scripted_omni, scripted_requests
@@ -20,6 +22,7 @@ from duplex_trio.testing.stream_rules import check_stream
 from duplex_trio.testing.talker import Talker, open_talker
 
 __all__ = [
+    "MemoryServer",
     "RecordingAttachment",
     "ResumableRecorder",
     "ReturningTalker",
@@ -32,4 +35,5 @@ __all__ = [
     "open_talker",
     "scripted_omni",
     "scripted_requests",
+    "serve_in_memory",
 ]
