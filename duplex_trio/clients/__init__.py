@@ -1,9 +1,10 @@
-"""The client library: `DuplexClient` talks to a server, `PlaybackCursor` says what the user has heard,
-`RealtimeVideoClient` watches and steers a video.
+"""The client library: `DuplexClient` talks to a server, `InlineDuplexClient` to an engine in the same program,
+`PlaybackCursor` says what the user has heard, `RealtimeVideoClient` watches and steers a video.
 
-`base` holds what every client offers, `websocket` the transport, `resumption` and `outbox` what makes a
-session outlive its connections, `run` the tasks, `events` the views of what a server says, `responses` the
-answers one by one, `playback` the play-out that acknowledgments are made from. `video` is a package of its own.
+`base` and `commands` hold what every client offers, `websocket` and `inline` the transports, `resumption` and
+`outbox` what makes a session outlive its connections, `run` the tasks, `events` the views of what a server
+says, `responses` the answers one by one, `playback` the play-out that `acknowledger` tells of. `video` is a
+package of its own.
 """
 
 from duplex_trio.clients.base import DuplexClientBase
@@ -19,6 +20,7 @@ from duplex_trio.clients.errors import (
 )
 from duplex_trio.clients.events import ServerEvent
 from duplex_trio.clients.fanout import EventStream
+from duplex_trio.clients.inline import InlineDuplexClient
 from duplex_trio.clients.playback import PlaybackCursor
 from duplex_trio.clients.reconnect import ReconnectPolicy
 from duplex_trio.clients.responses import ResponseHandle, ResponseStream
@@ -39,6 +41,7 @@ __all__ = [
     "DuplexSessionClosedError",
     "DuplexSessionReplacedError",
     "EventStream",
+    "InlineDuplexClient",
     "PlaybackCursor",
     "RealtimeVideoClient",
     "ReconnectPolicy",

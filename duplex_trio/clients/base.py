@@ -1,23 +1,24 @@
-"""What every client offers, whatever carries its messages: commands, event streams, answers.
+"""What every client offers, whatever carries its messages: a session, event streams, answers.
 
 A transport implements three hooks (open, send one command, tear down), calls `dispatch` for every message of
 the server and `end` when there will be no more. All state of a client is changed synchronously on the Trio
-thread.
+thread. The commands are `commands`'.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Awaitable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
-import pybase64
 import trio
 
-from duplex_trio.clients.config import SAMPLE_BYTES, SessionConfig
+from duplex_trio.clients.acknowledger import PlaybackAcknowledger
+from duplex_trio.clients.commands import DuplexCommands
+from duplex_trio.clients.config import SessionConfig
 from duplex_trio.clients.errors import (
     DuplexClientError,
     DuplexConnectionError,
@@ -33,18 +34,17 @@ from duplex_trio.clients.events import (
     parse_event,
 )
 from duplex_trio.clients.fanout import SUBSCRIBER_EVENTS_MAX, EventStream, Fanout
-from duplex_trio.clients.pacing import plan_chunks
+from duplex_trio.clients.playback import PlaybackCursor
 from duplex_trio.clients.responses import ResponseStream
 from duplex_trio.clients.run import run_client
 from duplex_trio.protocol import duplex as wire
 
 
-class DuplexClientBase(ABC):
+class DuplexClientBase(DuplexCommands):
     """One duplex session as its user sees it: `async with` opens and closes it.
 
     Attributes:
         model: the model asked for.
-        config: the settings asked for.
         session_id: the server's id of the session, once open.
         session_info: the session object as the server last stated it.
     """
@@ -55,15 +55,16 @@ class DuplexClientBase(ABC):
         model: str | None = None,
         config: SessionConfig | None = None,
         handshake_timeout_s: float = 30.0,
+        playback: PlaybackCursor | None = None,
     ) -> None:
+        super().__init__(config or SessionConfig())
         self.model = model
-        self.config = config or SessionConfig()
         self.handshake_timeout_s = handshake_timeout_s
         self.session_id: str | None = None
         self.session_info: Mapping[str, Any] = {}
         self._fanout = Fanout()
         self._responses: ResponseStream | None = None
-        self._audio_end_ms = 0.0
+        self._acknowledger = None if playback is None else PlaybackAcknowledger(playback)
         self._running: AbstractAsyncContextManager[None] | None = None
         self._closing = False
         self._end_reason = "client_close"
@@ -115,6 +116,16 @@ class DuplexClientBase(ABC):
         """Whether the session is over."""
         return self._fanout.ended
 
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection that carries the session now."""
+        return self.session_id is not None and not self.closed
+
+    @property
+    def playback(self) -> PlaybackCursor | None:
+        """What a listener has heard, if the client acknowledges that by itself."""
+        return None if self._acknowledger is None else self._acknowledger.cursor
+
     async def open_transport(self, nursery: trio.Nursery) -> None:
         """Open the transport; its tasks live in `nursery`. Called once, by `run_client`."""
         await self._open(nursery)
@@ -125,6 +136,12 @@ class DuplexClientBase(ABC):
             await self._tell(wire.UpdateSession(patch=self.config.to_session_payload(self.model)))
             created = await events.wait_for(wire.SessionCreated.type)
         self.session_id = created.session_id
+
+    async def acknowledge_playback(self) -> None:
+        """Tell the server what has been heard as it is heard, until the session is over; nothing without a
+        cursor. Called once, by `run_client`."""
+        if self._acknowledger is not None:
+            await self._acknowledger.run(self)
 
     async def leave(self) -> None:
         """Say goodbye if that has not happened yet, and let go of the transport. Called once, by
@@ -154,6 +171,8 @@ class DuplexClientBase(ABC):
         try:
             event = parse_event(raw, received_at_s=trio.current_time())
             self._note(event)
+            if self._acknowledger is not None:
+                self._acknowledger.observe(event)
             self._fanout.publish(event)
             if self._responses is not None:
                 self._responses.observe(event)
@@ -230,150 +249,14 @@ class DuplexClientBase(ABC):
             DuplexSessionClosedError: the session is over (or the error that ended it).
             DuplexBufferFullError: the connection is down, too much waits for it already, and that is not to
                 be waited for.
+            TypeError: the event cannot be written as JSON.
+            RuntimeError: the client was not opened.
         """
+        if self._running is None:
+            raise RuntimeError("open the client first, with `async with`")
         if self.closed:
             await trio.lowlevel.checkpoint()
             raise self._fanout.closed_error()
         event_id = command.get("event_id") or f"evt_{uuid4().hex}"
         await self._send_command({**command, "event_id": event_id})
         return str(event_id)
-
-    async def _tell(self, command: wire.DuplexCommand) -> str:
-        return await self.send(wire.command_message(command))
-
-    async def append_audio(
-        self, pcm: bytes, *, is_speech: bool | None = None, video_frames: Sequence[str] = ()
-    ) -> str:
-        """Append sound to the input.
-
-        Args:
-            pcm: mono samples in the encoding and at the rate of `config.input_audio`.
-            is_speech: the caller's own verdict; the server decides without it.
-            video_frames: base64 JPEG or PNG pictures (data URLs are stripped) that belong to this sound.
-
-        Raises:
-            ValueError: `pcm` is no whole number of samples, or a picture no base64.
-        """
-        audio = self.config.input_audio
-        frames = tuple(pybase64.b64decode(_bare_base64(frame), validate=True) for frame in video_frames)
-        hints = wire.AppendHints(is_speech=is_speech)
-        if audio.encoding in SAMPLE_BYTES:
-            if len(pcm) % audio.bytes_per_sample:
-                raise ValueError(f"{len(pcm)} bytes are no whole samples of {audio.encoding}")
-            duration_ms = audio.duration_ms(len(pcm))
-            self._audio_end_ms += duration_ms
-            hints = wire.AppendHints(
-                is_speech=is_speech, duration_ms=duration_ms, audio_end_ms=self._audio_end_ms
-            )
-        return await self._tell(
-            wire.AppendAudio(
-                audio=pcm,
-                format=audio.encoding,
-                sample_rate_hz=audio.sample_rate_hz,
-                video_frames=frames,
-                hints=hints,
-            )
-        )
-
-    async def stream_pcm(
-        self,
-        pcm: bytes,
-        *,
-        chunk_ms: float = 200,
-        realtime: bool = True,
-        is_speech: bool | None = None,
-        video_frames: Sequence[str] = (),
-        stacked_video_frames: Sequence[str] = (),
-    ) -> int:
-        """Append a recording in chunks and return how many there were.
-
-        In real time a chunk is sent when its last sample has been spoken, as a microphone would; the schedule
-        is fixed at the start, so that delays do not add up. See `plan_chunks` for the video frames.
-        """
-        begin_s = trio.current_time()
-        count = 0
-        chunks = plan_chunks(
-            len(pcm),
-            self.config.input_audio,
-            chunk_ms=chunk_ms,
-            video_frames=video_frames,
-            stacked_video_frames=stacked_video_frames,
-        )
-        for chunk in chunks:
-            if realtime:
-                await trio.sleep_until(begin_s + chunk.due_ms / 1000)
-            data = pcm[chunk.start : chunk.end]
-            await self.append_audio(data, is_speech=is_speech, video_frames=chunk.frames)
-            count += 1
-        return count
-
-    async def commit(self, final: bool = True, create_response: bool | None = None) -> str:
-        """End the user's turn by hand.
-
-        Args:
-            final: no more sound of this turn follows.
-            create_response: whether an answer is wanted; the session decides when `None`.
-        """
-        return await self._tell(wire.Commit(final=final, response_create=create_response))
-
-    async def clear_input(self) -> str:
-        """Drop the sound that has been appended but not answered."""
-        return await self._tell(wire.ClearInput())
-
-    async def create_response(self, **options: Any) -> str:
-        """Ask for an answer; `options` are the fields of the `response` object (instructions, modalities,
-        ...)."""
-        message = wire.command_message(wire.CreateResponse())
-        # Unread, so that an option that is none is the server's to refuse.
-        return await self.send({**message, "response": options} if options else message)
-
-    async def cancel_response(self, response_id: str | None = None) -> str:
-        """Stop the answer that is being made, or the one named."""
-        return await self._tell(wire.CancelResponse(response_id=response_id))
-
-    async def barge_in(self) -> str:
-        """Cut the assistant short: stop making and playing its answer, and drop the pending input."""
-        return await self._tell(wire.BargeIn())
-
-    async def ack_playback(
-        self,
-        played_ms: float,
-        *,
-        response_id: str | None = None,
-        item_id: str | None = None,
-        committed_ms: float | None = None,
-    ) -> str:
-        """Say how much of an answer the user has heard.
-
-        Args:
-            played_ms: length of what was played, from the answer's beginning; cut to whole ms.
-            response_id: the answer; the server takes the current one otherwise.
-            item_id: its item, instead of or with `response_id`.
-            committed_ms: how much of that counts as said; `played_ms` when not given.
-        """
-        committed = played_ms if committed_ms is None else committed_ms
-        return await self._tell(
-            wire.AckPlayback(
-                played_ms=int(played_ms),
-                committed_ms=int(committed),
-                response_id=response_id,
-                item_id=item_id,
-            )
-        )
-
-    async def create_item(
-        self,
-        text: str,
-        *,
-        role: wire.Role = "user",
-        item_id: str | None = None,
-        previous_item_id: str | None = None,
-    ) -> str:
-        """Add a written message to the conversation; `create_response` then asks for an answer to it."""
-        part = wire.OutputTextPart(text) if role == "assistant" else wire.InputTextPart(text)
-        item = wire.MessageItem(id=item_id or "", role=role, content=(part,))
-        return await self._tell(wire.CreateItem(item=item, previous_item_id=previous_item_id))
-
-
-def _bare_base64(frame: str) -> str:
-    return frame.partition(",")[2] if frame.startswith("data:") else frame

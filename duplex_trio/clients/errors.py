@@ -54,6 +54,12 @@ class DuplexConnectionError(DuplexClientError):
         self.tried_s = tried_s
 
 
+def closed_by_server(code: int, reason: str) -> DuplexConnectionError:
+    """What a connection ends with that the server closed with a WebSocket close code."""
+    text = f"the connection was closed by the server: {code} {reason}"
+    return DuplexConnectionError(text, close_code=code, close_reason=reason)
+
+
 class DuplexProtocolError(DuplexClientError):
     """The server refused something with an `error` event, or sent what is not an event.
 

@@ -19,6 +19,9 @@ from duplex_trio.clients.config import SAMPLE_BYTES
 from duplex_trio.clients.errors import DuplexProtocolError
 from duplex_trio.protocol import duplex as wire
 
+OWN_ACKNOWLEDGMENT = "evt_playback_"
+"""What the ids of acknowledgments begin with that a client makes by itself."""
+
 
 @define(frozen=True, eq=False, slots=False)
 class ServerEvent:
@@ -293,6 +296,14 @@ class ErrorEvent(ServerEvent):
     def related_event_id(self) -> str | None:
         """Id of the client event that was refused."""
         return _string_in(self.raw.get("error"), "event_id")
+
+    @property
+    def of_acknowledgment(self) -> bool:
+        """Whether it refuses an acknowledgment of playback that the client made by itself.
+
+        That is nobody's answer: it is told among the events, and raised nowhere.
+        """
+        return (self.related_event_id or "").startswith(OWN_ACKNOWLEDGMENT)
 
     def to_exception(self) -> DuplexProtocolError:
         """The same as an exception."""

@@ -54,7 +54,7 @@ class EventStream:
         async for event in self:
             if event.type in types:
                 return event
-            if isinstance(event, ErrorEvent):
+            if isinstance(event, ErrorEvent) and not event.of_acknowledgment:
                 raise event.to_exception()
         raise self._fanout.closed_error()
 

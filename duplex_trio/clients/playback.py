@@ -6,12 +6,13 @@ all it takes to say what has been played at any moment, so nothing in here needs
 are seconds on the caller's clock.
 
 An answer that is cut stops at that moment: what was not played is forgotten and later chunks of it are
-    ignored.
+ignored.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterator
 
 from attrs import define, field, frozen
@@ -48,10 +49,13 @@ class _Track:
     finished: bool = False
     cut_s: float | None = None
     acknowledged_ms: int = 0
-    settled: bool = False
 
     def played_ms(self, now_s: float) -> float:
-        return sum((min(max(now_s, span.start_s), span.end_s) - span.start_s) * 1000 for span in self.spans)
+        begun = bisect_right(self.spans, now_s, key=lambda span: span.start_s)
+        if not begun:
+            return 0.0
+        span = self.spans[begun - 1]
+        return span.offset_ms + (min(now_s, span.end_s) - span.start_s) * 1000
 
     @property
     def end_s(self) -> float:
@@ -65,12 +69,17 @@ class PlaybackCursor:
         acknowledge_every_ms: how much of an answer must have been played since its last acknowledgment for
             another one; its first and its last moment are acknowledged at once.
         latency_s: how long sound takes from its arrival to the ear, for a real device.
+
+    Attributes:
+        latency_s: as above; may be changed, and then holds for what arrives from there on.
     """
 
     def __init__(self, *, acknowledge_every_ms: float = 200, latency_s: float = 0.0) -> None:
         self._every_ms = acknowledge_every_ms
-        self._latency_s = latency_s
+        self.latency_s = latency_s
         self._tracks: dict[str, _Track] = {}
+        self._unsettled: dict[str, _Track] = {}
+        self._settled_until_s = -math.inf
 
     def observe(self, event: ServerEvent) -> None:
         """Account for one event of the session, at the time when it was received."""
@@ -87,11 +96,13 @@ class PlaybackCursor:
 
     def add(self, response_id: str, duration_ms: float, now_s: float, *, item_id: str | None = None) -> None:
         """A chunk arrived."""
-        track = self._tracks.setdefault(response_id, _Track(response_id))
+        track = self._tracks.get(response_id)
+        if track is None:
+            track = self._tracks[response_id] = self._unsettled[response_id] = _Track(response_id)
         track.item_id = item_id or track.item_id
         if track.cut_s is not None or duration_ms <= 0:
             return
-        start_s = max(now_s + self._latency_s, self._free_s())
+        start_s = max(now_s + self.latency_s, self._free_s())
         track.spans.append(PlayedSpan(start_s, start_s + duration_ms / 1000, track.length_ms))
         track.length_ms += duration_ms
 
@@ -102,7 +113,7 @@ class PlaybackCursor:
 
     def cut(self, now_s: float, response_id: str | None = None) -> None:
         """Stop an answer, or all of them, now. One that has been heard to its end is not changed."""
-        for track in self._tracks.values():
+        for track in self._unsettled.values():
             if response_id not in (None, track.response_id) or track.cut_s is not None:
                 continue
             if track.finished and track.end_s <= now_s:
@@ -139,22 +150,27 @@ class PlaybackCursor:
         track = self._tracks.get(response_id)
         return track is not None and (track.cut_s is not None or (track.finished and track.end_s <= now_s))
 
+    @property
+    def pending(self) -> bool:
+        """Whether there is something to acknowledge, now or later, of what has arrived."""
+        return bool(self._unsettled)
+
     def acknowledgments(self, now_s: float) -> Iterator[PlaybackAck]:
         """What to tell the server now; each value is given once."""
-        for track in self._tracks.values():
-            if track.settled:
-                continue
+        for track in list(self._unsettled.values()):
             over = self.over(track.response_id, now_s)
             whole = over and track.cut_s is None
             played = math.ceil(track.length_ms) if whole else math.floor(track.played_ms(now_s))
-            track.settled = over
+            if over:
+                del self._unsettled[track.response_id]
+                self._settled_until_s = max(self._settled_until_s, track.end_s)
             step = 1 if over or track.acknowledged_ms == 0 else self._every_ms
             if played - track.acknowledged_ms >= step:
                 track.acknowledged_ms = played
                 yield PlaybackAck(track.response_id, track.item_id, played)
 
     def _free_s(self) -> float:
-        return max((track.end_s for track in self._tracks.values()), default=-math.inf)
+        return max([self._settled_until_s, *(track.end_s for track in self._unsettled.values())])
 
 
 def _until(span: PlayedSpan, end_s: float) -> PlayedSpan:

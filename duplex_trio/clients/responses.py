@@ -201,7 +201,7 @@ class ResponseStream:
     def observe(self, event: ServerEvent) -> None:
         """Take one event of the session. Called by the client for every event; never blocks."""
         match event:
-            case ErrorEvent():
+            case ErrorEvent() if not event.of_acknowledgment:
                 self._put(event.to_exception())
             case ListenDecision() if event.response_id is None:
                 self._listen(event)

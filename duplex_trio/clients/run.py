@@ -1,7 +1,8 @@
 """The tasks of a client.
 
 ```
-client                       run_client    the body of `async with DuplexClient(...)`
+client                       run_client    the body of `async with DuplexClient(...)`, or another client
+├─ playback                  acknowledger  what a listener has heard, to the server; nothing without a cursor
 └─ session                   run_session   one connection after another
    ├─ (trio-websocket's)                   frames
    ├─ reader                 websocket     messages to `DuplexClientBase.dispatch`; its end is the connection's
@@ -9,6 +10,9 @@ client                       run_client    the body of `async with DuplexClient(
    ├─ heartbeat              websocket     ends the connection when nothing comes back
    └─ acknowledger           websocket     tells the server what has come
 ```
+
+Below a client in the same process there is no session of these tasks: the engine's own tasks call its
+`dispatch`.
 
 A body that raises gets its own exception back, not a group of one. The tasks themselves raise nothing on
 purpose: how a session ends is told to its subscribers.
@@ -89,6 +93,7 @@ async def _open(client: DuplexClientBase, nursery: trio.Nursery) -> None:
         await client.shake_hands()
     if patience.cancelled_caught:
         raise DuplexConnectionError(f"the session was not open within {client.handshake_timeout_s:g} s")
+    nursery.start_soon(client.acknowledge_playback, name="playback")
 
 
 async def run_session(

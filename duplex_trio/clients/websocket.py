@@ -23,6 +23,7 @@ from duplex_trio.clients.errors import (
     DuplexConnectionError,
     DuplexProtocolError,
 )
+from duplex_trio.clients.playback import PlaybackCursor
 from duplex_trio.clients.reconnect import ReconnectPolicy
 from duplex_trio.clients.resumption import Phase, Resumption
 from duplex_trio.clients.run import run_session
@@ -67,6 +68,7 @@ class DuplexClient(DuplexClientBase):
         handshake_timeout_s: how long connecting and opening the session may take together.
         api_key: sent as a bearer token.
         connect: opens the byte stream; TCP or TLS by default.
+        playback: what a listener hears; with it the client acknowledges by itself what has been heard.
 
     Raises:
         ValueError: the URL is not one to connect to, or an interval is not positive.
@@ -83,8 +85,11 @@ class DuplexClient(DuplexClientBase):
         handshake_timeout_s: float = 30.0,
         api_key: str | None = None,
         connect: Connect = open_stream,
+        playback: PlaybackCursor | None = None,
     ) -> None:
-        super().__init__(model=model, config=config, handshake_timeout_s=handshake_timeout_s)
+        super().__init__(
+            model=model, config=config, handshake_timeout_s=handshake_timeout_s, playback=playback
+        )
         if heartbeat_interval_s <= 0 or handshake_timeout_s <= 0:
             raise ValueError("heartbeat_interval_s and handshake_timeout_s must be positive")
         self.url = build_realtime_url(url, model=model)

@@ -28,9 +28,6 @@ BETA_SUBPROTOCOL = "openai-beta.realtime-v1"
 CLOSE_REASON_MAX_BYTES = 123
 """What a close frame holds beside its code (RFC 6455 5.5)."""
 
-CONNECTION_CODES = frozenset({"invalid_event_ack", "invalid_session_resume"})
-"""Codes of faults in messages that are about the connection alone, and that no client sends again over another."""
-
 _ON = frozenset({"1", "true", "on"})
 _RESUME_ON = frozenset({"1", "true", "yes", "on"})
 _AUTOSTART_OFF = frozenset({"0", "false", "no", "off"})
@@ -174,17 +171,6 @@ def shutting_down() -> RefuseSession:
 def binary_message() -> RealtimeError:
     """What a client gets for a binary frame."""
     return RealtimeError("bad_event", "messages are text frames with JSON; binary frames are not used")
-
-
-def close_code(error: RealtimeError) -> int:
-    """The close code for a connection that ends before its session began."""
-    match error.error_class:
-        case "rate_limit_error":
-            return 1013
-        case "server_error":
-            return 1011
-        case _:
-            return 1008
 
 
 def close_reason(text: str) -> str:

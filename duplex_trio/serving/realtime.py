@@ -13,13 +13,8 @@ from typing import TYPE_CHECKING
 import trio
 
 from duplex_trio.engine import DuplexSessionHandle, JournalGapError
-from duplex_trio.protocol.duplex import (
-    ClientMessage,
-    RealtimeError,
-    SessionEventAck,
-    SessionResume,
-    decode_command,
-)
+from duplex_trio.entrypoints.client_messages import take_message, take_text
+from duplex_trio.protocol.duplex import RealtimeError, SessionResume
 from duplex_trio.serving import envelope
 from duplex_trio.serving.attachments import DuplexSessionAttachmentRegistry, new_grant
 from duplex_trio.serving.channel import ChannelClosedError, WebSocketChannel
@@ -139,7 +134,7 @@ class RealtimeConnection:
         if opening.complaint is not None:
             handle.refuse(opening.complaint)
         if opening.command is not None:
-            self._dispatch(handle, opening.command)
+            take_message(handle, opening.command)
         return handle
 
     def _resume(self, request: SessionResume) -> DuplexSessionHandle:
@@ -163,32 +158,8 @@ class RealtimeConnection:
     def _take(self, handle: DuplexSessionHandle, text: str | None) -> None:
         if text is None:
             handle.refuse(envelope.binary_message())
-            return
-        try:
-            command = decode_command(text)
-        except RealtimeError as error:
-            handle.refuse(error, counts=error.code not in envelope.CONNECTION_CODES)
         else:
-            self._dispatch(handle, command)
-
-    def _dispatch(self, handle: DuplexSessionHandle, command: ClientMessage) -> None:
-        match command:
-            case SessionResume():
-                handle.refuse(
-                    RealtimeError(
-                        "unsupported_session_resume",
-                        "only the first message of a connection can resume a session",
-                        event_id=command.event_id,
-                    ),
-                    counts=False,
-                )
-            case SessionEventAck(server_event_seq=seq):
-                try:
-                    handle.ack_events(seq)
-                except RealtimeError as error:
-                    handle.refuse(error.with_event_id(command.event_id), counts=False)
-            case _:
-                handle.submit(command)
+            take_text(handle, text)
 
     async def _first_message(self) -> OpenSession | ResumeSession | RefuseSession | None:
         undecided = self._deployment.undecided

@@ -8,6 +8,7 @@ from uuid import uuid4
 import trio
 
 from duplex_trio.engine import ResumableAttachment, ResumeGrant
+from duplex_trio.entrypoints.client_messages import refusal_close_code
 from duplex_trio.protocol.dialects import Dialect, render
 from duplex_trio.protocol.duplex import DuplexEvent, ErrorEvent, RealtimeError, SessionResyncRequired
 from duplex_trio.serving import envelope
@@ -95,7 +96,7 @@ class SocketAttachment(ResumableAttachment):
     async def refuse(self, error: RealtimeError) -> None:
         """Say why there will be no session, and close; a client that has left need not know."""
         await self._say_last(ErrorEvent.from_error(error, event_id=f"event_{uuid4().hex}"))
-        await self.close(envelope.close_code(error), error.code)
+        await self.close(refusal_close_code(error), error.code)
 
     async def refuse_resync(self, session_id: str) -> None:
         """Say that too much was missed to come back to a session, and close; otherwise as `refuse`."""

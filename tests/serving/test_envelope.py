@@ -3,6 +3,7 @@
 import orjson
 import pytest
 
+from duplex_trio.entrypoints.client_messages import refusal_close_code
 from duplex_trio.protocol.dialects import Dialect
 from duplex_trio.protocol.duplex import Heartbeat, RealtimeError, SessionResume
 from duplex_trio.serving.envelope import (
@@ -11,7 +12,6 @@ from duplex_trio.serving.envelope import (
     RefuseSession,
     ResumeSession,
     Unavailable,
-    close_code,
     close_reason,
     config_timeout,
     read_first_message,
@@ -197,7 +197,7 @@ def test_silence_is_a_config_timeout() -> None:
     ("code", "expected"), [("resource_exhausted", 1013), ("engine_error", 1011), ("config_timeout", 1008)]
 )
 def test_the_close_code_says_whose_doing_it_was(code: str, expected: int) -> None:
-    assert close_code(RealtimeError(code, "why")) == expected
+    assert refusal_close_code(RealtimeError(code, "why")) == expected
 
 
 def test_a_reason_is_cut_to_a_close_frame_without_splitting_a_character() -> None:
