@@ -60,6 +60,7 @@ class Recorded:
 
     def _event(self, at_s: float, event_type: str, **fields: object) -> None:
         event = parse_event({"type": event_type, **fields}, received_at_s=BEGIN_S + at_s)
+        self.timeline.cursor.observe(event)
         self.timeline.observe(event)
         self.recording.observe(event)
 

@@ -27,7 +27,9 @@ RATE_HZ = 1000
 def timeline_of(*events: tuple[float, dict[str, Any]]) -> Timeline:
     timeline = Timeline()
     for time_s, raw in events:
-        timeline.observe(parse_event(raw, received_at_s=time_s))
+        event = parse_event(raw, received_at_s=time_s)
+        timeline.cursor.observe(event)
+        timeline.observe(event)
     return timeline
 
 

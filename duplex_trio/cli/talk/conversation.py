@@ -17,8 +17,6 @@ from duplex_trio.clients.events import ServerEvent
 from duplex_trio.clients.files import encode_pcm
 from duplex_trio.protocol.duplex.audio import Pcm
 
-ACKNOWLEDGE_EVERY_S = 0.05
-
 
 @frozen(kw_only=True)
 class TalkOptions:
@@ -96,15 +94,6 @@ class Conversation:
         async for event in self._events:
             for observe in self._observers:
                 observe(event)
-
-    async def acknowledge(self) -> None:
-        """Tell the server what has been heard, as it is heard."""
-        while True:
-            await trio.sleep(ACKNOWLEDGE_EVERY_S)
-            for ack in list(self.timeline.cursor.acknowledgments(trio.current_time())):
-                await self.client.ack_playback(
-                    ack.played_ms, response_id=ack.response_id, item_id=ack.item_id
-                )
 
     def exchanges(self, said: list[Said]) -> list[Exchange]:
         """Every utterance with its answer and figures so far."""

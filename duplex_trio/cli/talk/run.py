@@ -3,10 +3,9 @@
 ```
 talk                            run_talk
 ├─ server                       only without --url: the whole server, in this process
-└─ converse                     a DuplexClient, and below it
+└─ converse                     a DuplexClient, which acknowledges what has been heard, and below it
    ├─ speak                     the microphone's frames, one every 20 ms; its end ends the others
    ├─ listen                    events to timeline, recording and loudspeaker
-   ├─ acknowledge               what has been heard, to the server
    ├─ show                      the view
    └─ interrupt                 only with a live microphone: Ctrl-C ends the conversation
 ```
@@ -86,8 +85,11 @@ async def _converse(
 ) -> TalkResult:
     view.waiting(f"Connecting to {url}")
     config = SessionConfig(instructions=options.instructions, voice=options.voice)
-    async with DuplexClient(url, config=config, api_key=options.api_key, connect=connect) as client:
-        timeline = Timeline()
+    cursor = PlaybackCursor()
+    async with DuplexClient(
+        url, config=config, api_key=options.api_key, connect=connect, playback=cursor
+    ) as client:
+        timeline = Timeline(cursor)
         if sounddevice is None:
             scenario = Scenario(
                 options.utterances,
@@ -100,7 +102,7 @@ async def _converse(
         else:
             live, speaker = LiveMicrophone(timeline), Loudspeaker()
             with open_devices(sounddevice, live, speaker) as latency_s:
-                timeline.cursor = PlaybackCursor(latency_s=latency_s)
+                cursor.latency_s = latency_s
                 tell = partial(_tell_of_the_connection, view)
                 conversation = Conversation(client, timeline, tell, speaker.observe)
                 microphone = live
@@ -122,7 +124,6 @@ async def _converse(
 async def _run_conversation(conversation: Conversation, microphone: Microphone, view: View) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(conversation.listen, name="listen")
-        nursery.start_soon(conversation.acknowledge, name="acknowledge")
         nursery.start_soon(_show, conversation, view, name="show")
         await conversation.speak(microphone)
         nursery.cancel_scope.cancel()

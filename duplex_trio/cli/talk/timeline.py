@@ -142,7 +142,11 @@ class Answer:
 
 @define
 class Timeline:
-    """The turns, answers and errors of one session, and the play-out of its answers."""
+    """The turns, answers and errors of one session.
+
+    Attributes:
+        cursor: the play-out of its answers, which takes its events from the client that acknowledges it.
+    """
 
     cursor: PlaybackCursor = field(factory=PlaybackCursor)
     turns: dict[str, UserTurn] = field(factory=dict)
@@ -151,7 +155,6 @@ class Timeline:
 
     def observe(self, event: ServerEvent) -> None:
         """Take one event, in the order of arrival."""
-        self.cursor.observe(event)
         match event:
             case ErrorEvent():
                 self.errors.append(event)
