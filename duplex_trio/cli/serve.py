@@ -36,7 +36,10 @@ from duplex_trio.serving.guards import GuardsUnavailableError
 from duplex_trio.serving.options import TRANSPORTS, ServeOptions
 from duplex_trio.serving.port import TlsUnavailableError
 from duplex_trio.serving.run import run_server
+from duplex_trio.serving.service_manager import service_manager
 from duplex_trio.stages.errors import StageLoadError
+from duplex_trio.tracing import NO_TRACER, Tracer
+from duplex_trio.tracing.setup import TracingUnavailableError, open_tracer
 
 log = structlog.get_logger("duplex_trio.serve")
 
@@ -116,6 +119,11 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--log-json", action="store_true", help="write the log as JSON")
     parser.add_argument(
         "--log-transcripts", action="store_true", help="write what people say or ask for into the log"
+    )
+    parser.add_argument(
+        "--otel",
+        action=argparse.BooleanOptionalAction,
+        help="send OpenTelemetry traces, as the OTEL_ variables say (default: if OTEL_EXPORTER_OTLP_ENDPOINT is set)",
     )
     parser.set_defaults(run=run)
 
@@ -226,7 +234,20 @@ def serve_options(args: argparse.Namespace, deploy: DeployConfig) -> ServeOption
         log_transcripts=args.log_transcripts,
         handle_signals=True,
         tune_process=True,
+        tracer=_tracer(args),
+        manager=service_manager(os.environ),
     )
+
+
+def _tracer(args: argparse.Namespace) -> Tracer:
+    try:
+        return open_tracer(args.otel, os.environ, transcripts=args.log_transcripts)
+    except TracingUnavailableError as error:
+        if args.otel:
+            raise CommandError(f"--otel: {error}") from error
+        # Said for all programs of a machine, perhaps; none of them has to fail for it.
+        log.warning("tracing.unavailable", reason=str(error))
+        return NO_TRACER
 
 
 class _Announcement:

@@ -131,6 +131,7 @@ class DuplexOrchestrator(Orchestrator, DuplexStagePort):
             router=_PluginRouter(self._plugin, view, context.on_stages_free, context.on_usage),
             final_stage_id=context.final_stage_id,
             resumable=context.resumable,
+            spells=context.spells,
         )
         return _SessionRequest(request)
 

@@ -20,6 +20,7 @@ from duplex_trio.protocol.duplex import RealtimeError
 from duplex_trio.protocol.duplex.session import DialectName, SessionDefaults, apply_patch, default_config
 from duplex_trio.protocol.sampling import Sampling
 from duplex_trio.session.attachment import Attachment, ResumableAttachment
+from duplex_trio.session.core import SessionEnd
 from duplex_trio.session.counters import SessionCounters
 from duplex_trio.session.handle import DuplexSessionHandle
 from duplex_trio.session.model_config import new_model_state, opened_runtime_config
@@ -29,12 +30,15 @@ from duplex_trio.session.state.egress_queue import EgressWaiting
 from duplex_trio.session.state.engine_session import DuplexEngineSession
 from duplex_trio.session.state.input_timeline import InputTimeline
 from duplex_trio.session.state.lease import DuplexLeaseState
+from duplex_trio.tracing import NO_TRACER, SessionEnding, SessionOpening, SessionTrace, Tracer
 
 log = structlog.get_logger("duplex_trio.engine")
 
 
 OPEN_ABANDONED = "open_abandoned"
 """Why a session ends that was closed before it was open."""
+CANCELLED = SessionEnd("cancelled", code=1001)
+"""How a session ends that its engine took with it."""
 
 
 def new_id(prefix: str) -> str:
@@ -64,6 +68,9 @@ class DuplexSessionManager:
         tally: where sessions are counted.
         noun: what a session of this manager is called in the log.
         id_prefix: what their ids begin with.
+
+    Attributes:
+        tracer: who traces the sessions that are opened from here on.
     """
 
     def __init__(
@@ -88,6 +95,7 @@ class DuplexSessionManager:
         self._tally = tally
         self._noun = noun
         self._id_prefix = id_prefix
+        self.tracer: Tracer = NO_TRACER
         self._sessions: dict[str, DuplexSessionHandle] = {}
         self._admitting: dict[str, _Admission] = {}
         self._draining = False
@@ -119,6 +127,7 @@ class DuplexSessionManager:
         model: str | None = None,
         patch: Mapping[str, Any] | None = None,
         sampling: Sampling | None = None,
+        trace_headers: Mapping[str, str] | None = None,
     ) -> DuplexSessionHandle:
         """Open a session and attach its consumer.
 
@@ -130,6 +139,7 @@ class DuplexSessionManager:
             model: the model as the client names it; any name is taken and echoed.
             patch: the client's session object.
             sampling: how the model chooses the words of its answers.
+            trace_headers: `traceparent` and `tracestate` of a client that traces too.
 
         Raises:
             RealtimeError: `resource_exhausted`, `timeout` when the model took too long to prepare for it, or
@@ -138,10 +148,27 @@ class DuplexSessionManager:
         with self._admission() as admission:
             # The slot is held from here on, also while the model prepares.
             state = await self._new_state(admission.session_id, dialect, model, patch or {}, sampling)
-            runner = DuplexSessionRunner(
-                state, plugin=self._plugin, port=self._port, limits=self._limits, attachment=attachment
+            nursery = self._running_nursery()
+            trace = self.tracer.session(
+                SessionOpening(
+                    kind=self._noun,
+                    session_id=state.session_id,
+                    model=self._model_name,
+                    dialect=dialect,
+                    at_s=trio.current_time(),
+                    headers=trace_headers or {},
+                )
             )
-            handle: DuplexSessionHandle = await self._running_nursery().start(self._carry, runner)
+            with _ended_if_it_fails(trace):
+                runner = DuplexSessionRunner(
+                    state,
+                    plugin=self._plugin,
+                    port=self._port,
+                    limits=self._limits,
+                    attachment=attachment,
+                    trace=trace,
+                )
+                handle: DuplexSessionHandle = await nursery.start(self._carry, runner)
             if admission.abandoned:
                 handle.close(OPEN_ABANDONED, code=1001)
         return handle
@@ -253,19 +280,23 @@ class DuplexSessionManager:
             session_id=handle.session_id,
             dialect=handle.dialect,
             sessions=len(self._sessions),
+            **handle.trace.log_fields,
         )
         try:
             await runner.run(task_status=task_status)
         finally:
             del self._sessions[handle.session_id]
             self._tally.session_ended(handle.counters)
-            reason = runner.core.end.reason if runner.core.end is not None else "cancelled"
+            end = runner.core.end or CANCELLED
+            counts = handle.counters.told()
+            handle.trace.ended(SessionEnding(end.reason, end.code, trio.current_time(), counts))
             log.info(
                 f"{self._noun}.closed",
                 session_id=handle.session_id,
-                reason=reason,
+                reason=end.reason,
                 sessions=len(self._sessions),
-                **handle.counters.told(),
+                **handle.trace.log_fields,
+                **counts,
             )
             self._gone.unpark_all()
 
@@ -327,3 +358,13 @@ class DuplexSessionManager:
             model_state=new_model_state(plugin),
             sampling=sampling or Sampling(),
         )
+
+
+@contextmanager
+def _ended_if_it_fails(trace: SessionTrace) -> Iterator[None]:
+    """A session that does not get as far as to end by itself has been traced all the same."""
+    try:
+        yield
+    except BaseException:
+        trace.ended(SessionEnding(OPEN_ABANDONED, CANCELLED.code, trio.current_time()))
+        raise

@@ -8,6 +8,7 @@ from duplex_trio.engine.pipeline_request import PipelineRequest, StageRouter
 from duplex_trio.pipelines.config import StageSpec
 from duplex_trio.pipelines.sampling import StageSampling, stage_sampling
 from duplex_trio.stages.port import Stage
+from duplex_trio.tracing import StageSpells
 
 
 class OrchestratorBase:
@@ -46,8 +47,11 @@ class OrchestratorBase:
         router: StageRouter,
         final_stage_id: int | None = None,
         resumable: bool = False,
+        spells: StageSpells | None = None,
     ) -> PipelineRequest:
         """Begin a request; it enters the pipeline with the first `PipelineRequest.submit`.
+
+        With `spells`, what each stage does for it is told there.
 
         Raises:
             ValueError: the id is live already.
@@ -63,6 +67,7 @@ class OrchestratorBase:
             router=router,
             final_stage_id=len(self.specs) - 1 if final_stage_id is None else final_stage_id,
             resumable=resumable,
+            spells=spells,
         )
         self._requests[request_id] = request
         return request

@@ -38,6 +38,8 @@ from duplex_trio.stages.port import (
     StageRequest,
     StageStream,
 )
+from duplex_trio.tracing import StageSpells
+from duplex_trio.tracing.spells import Outcome
 
 log = structlog.get_logger("duplex_trio.engine")
 
@@ -79,8 +81,10 @@ class PipelineRequest:
         router: StageRouter,
         final_stage_id: int,
         resumable: bool,
+        spells: StageSpells | None = None,
     ) -> None:
         self.resumable = resumable
+        self._spells = spells
         self.request_id = request_id
         self.owner = owner
         self.final_stage_id = final_stage_id
@@ -137,7 +141,11 @@ class PipelineRequest:
         if isinstance(output, StageFailed):
             self._deliver(stage_id, [ModelFailure(code=output.code, message=output.message)])
             return
-        figures = self._figures[stage_id].output(output, trio.current_time())
+        now_s = trio.current_time()
+        figures = self._figures[stage_id].output(output, now_s)
+        if self._spells is not None:
+            name = self._specs[stage_id].name
+            self._spells.output(name, figures, now_s, finished=output.finished)
         self._snapshots.append(StageSnapshot(str(stage_id), figures))
         if output.finished and stage_id != self.final_stage_id:
             self._finished.append(self._streams.pop(stage_id))
@@ -166,6 +174,8 @@ class PipelineRequest:
         endings = ModelFailure if self.resumable else _ENDINGS
         ended = any(isinstance(result, endings) for result in results) or over
         self.failure = next((result for result in results if isinstance(result, ModelFailure)), None)
+        if self.failure is not None:
+            self._note_failure(stage_id, self.failure.code)
         if not results:
             if stage_id in self._streams:
                 self._streams[stage_id].consumed()
@@ -181,12 +191,18 @@ class PipelineRequest:
             )
         )
         if ended:
-            self._end()
+            self._end("finished")
 
-    def _end(self) -> None:
+    def _note_failure(self, stage_id: int, code: str) -> None:
+        if self._spells is not None:
+            self._spells.failed(self._specs[stage_id].name, code, trio.current_time())
+
+    def _end(self, outcome: Outcome = "aborted") -> None:
         if self._over:
             return
         self._over = True
+        if self._spells is not None:
+            self._spells.over("aborted" if self.failure is not None else outcome, trio.current_time())
         self._send.close()
         for stream in self._streams.values():
             stream.abort()
@@ -218,5 +234,8 @@ class PipelineRequest:
                 self._snapshots.append(StageSnapshot(str(forward.stage_id), entered))
             sink = _StageSink(self, forward.stage_id)
             stream = self._streams[forward.stage_id] = self._stages[forward.stage_id].open(request, sink)
-        self._figures[forward.stage_id].submitted(trio.current_time())
+        now_s = trio.current_time()
+        self._figures[forward.stage_id].submitted(now_s)
+        if self._spells is not None:
+            self._spells.submitted(self._specs[forward.stage_id].name, now_s)
         return stream

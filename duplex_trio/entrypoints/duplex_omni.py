@@ -28,6 +28,7 @@ from duplex_trio.plugin.plugin import DuplexModelPlugin
 from duplex_trio.protocol.duplex import RealtimeError
 from duplex_trio.protocol.duplex.session import DialectName
 from duplex_trio.protocol.sampling import Sampling
+from duplex_trio.tracing import Tracer
 
 __all__ = [
     "Attachment",
@@ -111,11 +112,16 @@ class DuplexOmni(AsyncOmni):
         attachment: Attachment,
         model: str | None = None,
         patch: Mapping[str, Any] | None = None,
+        trace_headers: Mapping[str, str] | None = None,
     ) -> DuplexSessionHandle:
         """Open a session; see `DuplexSessionManager.open_session`."""
         return await self.duplex_engine.manager.open_session(
-            dialect=dialect, attachment=attachment, model=model, patch=patch
+            dialect=dialect, attachment=attachment, model=model, patch=patch, trace_headers=trace_headers
         )
+
+    def trace_with(self, tracer: Tracer) -> None:
+        """Trace the sessions and chats that are opened from here on."""
+        self.duplex_engine.manager.tracer = self.duplex_engine.chats.tracer = tracer
 
     async def open_chat(
         self, *, attachment: Attachment, patch: Mapping[str, Any], sampling: Sampling

@@ -18,6 +18,7 @@ from duplex_trio.entrypoints.run import run_warm, running
 from duplex_trio.pipelines.pipeline import Pipeline
 from duplex_trio.pipelines.registry import load_pipeline
 from duplex_trio.stages.port import StageStatistics
+from duplex_trio.tracing import Tracer
 
 Self = TypeVar("Self", bound="AsyncOmniBase")
 SelfOmni = TypeVar("SelfOmni", bound="OmniBase")
@@ -121,6 +122,9 @@ class AsyncOmniBase(OmniBase, ABC):
     def render_metrics(self) -> bytes:
         """All figures in Prometheus' text format."""
         return self.engine.render_metrics()
+
+    def trace_with(self, tracer: Tracer) -> None:
+        """Trace what begins from here on; nothing where there are no sessions."""
 
     async def drain(self, timeout_s: float) -> None:
         """Take nothing new, give what is live `timeout_s`, then end it and wait for its end."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from attrs import frozen
 
 Header = tuple[bytes, bytes]
+_TRACE = (b"traceparent", b"tracestate")
 
 
 @frozen(kw_only=True)
@@ -31,6 +32,12 @@ class UpgradeRequest:
     headers: tuple[Header, ...]
     subprotocols: tuple[str, ...]
     client: str
+
+
+def trace_headers(headers: Iterable[Header]) -> dict[str, str]:
+    """What a request says of the trace that it is part of (W3C Trace Context): `traceparent`, `tracestate`."""
+    told = {name.decode("latin1"): value.decode("latin1") for name, value in headers if name in _TRACE}
+    return told if "traceparent" in told else {}
 
 
 class ChannelClosedError(Exception):

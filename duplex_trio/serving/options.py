@@ -6,6 +6,9 @@ from typing import Literal, get_args
 
 from attrs import field, frozen, validators
 
+from duplex_trio.serving.service_manager import NO_SERVICE_MANAGER, ServiceManager
+from duplex_trio.tracing import NO_TRACER, Tracer
+
 Transport = Literal["native", "asgi"]
 """What carries WebSockets: our own reader and writer, or the HTTP server's."""
 TRANSPORTS: tuple[Transport, ...] = get_args(Transport)
@@ -30,6 +33,8 @@ class ServeOptions:
         log_transcripts: write what people said, and what they want to see, into the log.
         handle_signals: drain on SIGINT and SIGTERM, and end at once on the second. Needs the main thread.
         tune_process: settings of the interpreter that suit a server and concern the whole process.
+        tracer: who traces sessions and videos; it is closed at the end.
+        manager: who started the server and wants to know how it is.
     """
 
     host: str = "127.0.0.1"
@@ -46,6 +51,8 @@ class ServeOptions:
     log_transcripts: bool = False
     handle_signals: bool = False
     tune_process: bool = False
+    tracer: Tracer = NO_TRACER
+    manager: ServiceManager = NO_SERVICE_MANAGER
 
     def __attrs_post_init__(self) -> None:
         """Refuse half a certificate."""

@@ -17,7 +17,7 @@ from duplex_trio.entrypoints.client_messages import take_message, take_text
 from duplex_trio.protocol.duplex import RealtimeError, SessionResume
 from duplex_trio.serving import envelope
 from duplex_trio.serving.attachments import DuplexSessionAttachmentRegistry, new_grant
-from duplex_trio.serving.channel import ChannelClosedError, WebSocketChannel
+from duplex_trio.serving.channel import ChannelClosedError, WebSocketChannel, trace_headers
 from duplex_trio.serving.envelope import Handshake, OpenSession, RefuseSession, ResumeSession
 from duplex_trio.serving.session_log import SessionLog
 from duplex_trio.serving.socket_attachment import SocketAttachment
@@ -124,11 +124,12 @@ class RealtimeConnection:
                 patch=opening.patch,
                 model=self._handshake.model or self._deployment.model_name,
                 attachment=self.attachment,
+                trace_headers=trace_headers(self._channel.request.headers),
             )
         except RealtimeError as error:
             raise error.with_event_id(opening.event_id) from None
         self._generation = handle.generation
-        self._log.attached(handle.session_id)
+        self._log.attached(handle.session_id, **handle.trace.log_fields)
         if handle.resumable:
             self._attachments.register(handle, self.attachment.grant)
         if opening.complaint is not None:
@@ -143,6 +144,7 @@ class RealtimeConnection:
         except RealtimeError as error:
             raise error.with_event_id(request.event_id) from None
         self._generation, self._confirmed = handle.generation, False
+        self._log.bind(**handle.trace.log_fields)
         self._log.resumed(handle.session_id, self.attachment.grant.attachment_generation)
         return handle
 

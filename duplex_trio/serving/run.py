@@ -3,6 +3,7 @@
     run_server
     |- engine            loads the stages, warms up, holds the sessions or requests; ends last
     |- video engine      the same of a model of video, where one is served beside it
+    |- heartbeat         signs of life for a service manager that wants them
     |- signals           first: drain; second: end all that lives now; third, or one while loading: cancel everything
     `- hypercorn         opened at once, serves when the engine is warm, closed when that has drained
        |- connection xN  native: run_native: pings, what a write left over, and in it
@@ -47,6 +48,8 @@ from duplex_trio.serving.native.pipes import Pipe
 from duplex_trio.serving.options import ServeOptions
 from duplex_trio.serving.port import open_door, prepare_port
 from duplex_trio.serving.service import Runners, make_service
+from duplex_trio.serving.service_manager import ServiceManager
+from duplex_trio.tracing import NO_TRACER, Tracer
 
 if TYPE_CHECKING:
     import socket
@@ -62,6 +65,8 @@ SWITCH_INTERVAL_S = 0.001
 """A stage thread that runs Python otherwise adds 5 ms to every turn of the loop (performance.md 5)."""
 LAST_WAIT_S = 5.0
 """How long the end may take once everything is cancelled, before the process ends whatever hangs in it."""
+TRACES_WAIT_S = 3.0
+"""How long a collector gets for the last spans; less than `LAST_WAIT_S`."""
 
 
 @define(eq=False)
@@ -145,6 +150,7 @@ def _as_video(omni: AsyncOmniBase) -> VideoOmni | None:
 
 def _open(app: RealtimeApp, omni: AsyncOmniBase, video: VideoOmni | None, options: ServeOptions) -> None:
     runners = Runners(connection=run_connection, while_connected=run_while_connected)
+    omni.trace_with(options.tracer)  # from here on: warming up is no session of anybody's
     service = make_service(omni, app.deployment, options, runners)
     endpoint = None
     if video is not None:
@@ -152,7 +158,12 @@ def _open(app: RealtimeApp, omni: AsyncOmniBase, video: VideoOmni | None, option
             video.serve_as(options.model_name)
         from duplex_trio.serving.video import VideoEndpoint  # where there is none, nothing of it is loaded
 
-        endpoint = VideoEndpoint(omni=video, deployment=app.deployment, log_prompts=options.log_transcripts)
+        endpoint = VideoEndpoint(
+            omni=video,
+            deployment=app.deployment,
+            log_prompts=options.log_transcripts,
+            tracer=options.tracer,
+        )
     app.deployment.open(service, endpoint)
 
 
@@ -188,13 +199,35 @@ async def run_server(
         trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) if options.handle_signals else nullcontext()
     )
     with signals as received, closing(await bind(options.host, options.port)) as listener:
-        async with trio.open_nursery() as engine_nursery:
-            stopping = _Stopping(everything=engine_nursery.cancel_scope)
-            if received is not None:
-                engine_nursery.start_soon(_watch_signals, received, stopping, name="signals")
-            factories = (omni_factory, video_factory)
-            await _serve_http(factories, options, config, listener, stopping, engine_nursery, task_status)
-            engine_nursery.cancel_scope.cancel()
+        try:
+            async with trio.open_nursery() as engine_nursery:
+                stopping = _Stopping(everything=engine_nursery.cancel_scope)
+                if received is not None:
+                    engine_nursery.start_soon(_watch_signals, received, stopping, name="signals")
+                if options.manager.ping_s is not None:
+                    engine_nursery.start_soon(
+                        _give_signs_of_life, options.manager, options.manager.ping_s, name="heartbeat"
+                    )
+                factories = (omni_factory, video_factory)
+                await _serve_http(factories, options, config, listener, stopping, engine_nursery, task_status)
+                engine_nursery.cancel_scope.cancel()
+        finally:
+            if options.tracer is not NO_TRACER:
+                await _hand_over_traces(options.tracer)  # noqa: ASYNC102  bounds itself
+
+
+async def _give_signs_of_life(manager: ServiceManager, period_s: float) -> None:
+    while True:
+        manager.alive()
+        await trio.sleep(period_s)
+
+
+async def _hand_over_traces(tracer: Tracer) -> None:
+    """Send what is still kept, unless the collector takes too long; its thread ends with the process then."""
+    with trio.move_on_after(TRACES_WAIT_S, shield=True) as patience:
+        await trio.to_thread.run_sync(tracer.close, abandon_on_cancel=True)
+    if patience.cancelled_caught:
+        log.warning("tracing.lost", waited_s=TRACES_WAIT_S)
 
 
 async def _serve_http(
@@ -218,6 +251,7 @@ async def _serve_http(
         )
         await nursery.start(serve, name="hypercorn")
         log.info("server.loading", url=address.http_url)
+        options.manager.loading()
         make_omni, make_video = factories
         omni = await trio.to_thread.run_sync(make_omni, abandon_on_cancel=True)
         app.deployment.omni, app.deployment.video_omni = omni, _as_video(omni)
@@ -233,8 +267,10 @@ async def _serve_http(
         _open(app, omni, video, options)
         stopping.ready = True
         task_status.started(address)
+        options.manager.ready(address.http_url)
         await stopping.asked.wait()
         app.deployment.begin_drain()
+        options.manager.stopping()
         log.info("server.draining", timeout_s=options.drain_timeout_s)
         with stopping.patience:
             await _drain(engines, options.drain_timeout_s)

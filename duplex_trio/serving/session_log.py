@@ -44,10 +44,10 @@ class SessionLog:
         """Add to what every further line carries."""
         self._log = self._log.bind(**context)
 
-    def attached(self, session_id: str) -> None:
-        """The connection has its session."""
+    def attached(self, session_id: str, **context: Any) -> None:
+        """The connection has its session; `context` is what else every further line carries."""
         self._session_id = session_id
-        self.bind(session_id=session_id)
+        self.bind(session_id=session_id, **context)
         self._log.info("client.attached")
 
     def resumed(self, session_id: str, attachment_generation: int) -> None:

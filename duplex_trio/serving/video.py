@@ -12,8 +12,10 @@ import trio
 from attrs import frozen
 
 from duplex_trio.protocol.video import VideoRefused
-from duplex_trio.serving.channel import ChannelClosedError, WebSocketChannel
+from duplex_trio.serving.channel import ChannelClosedError, WebSocketChannel, trace_headers
 from duplex_trio.serving.nowhere import selected_subprotocol
+from duplex_trio.tracing import NO_TRACER, Tracer
+from duplex_trio.video.host import VideoFigures
 from duplex_trio.video.transport import TransportClosedError, VideoTransport
 
 if TYPE_CHECKING:
@@ -90,13 +92,35 @@ class VideoEndpoint:
         omni: the engine.
         deployment: what is served.
         log_prompts: write what clients want to see into the log.
+        tracer: who traces the videos.
     """
 
     omni: VideoOmni
     deployment: Deployment
     log_prompts: bool = False
+    tracer: Tracer = NO_TRACER
 
     async def serve(self, channel: WebSocketChannel) -> None:
         """Serve one WebSocket whose client may come in, from the request for it to its end."""
         await channel.accept(selected_subprotocol(channel))
-        await self.omni.serve(ChannelTransport(channel, self.deployment), log_prompts=self.log_prompts)
+        trace = self.tracer.video(self.omni.model_name, trace_headers(channel.request.headers))
+        outcome, counts = "aborted", dict[str, float]()
+        try:
+            transport = ChannelTransport(channel, self.deployment)
+            figures = await self.omni.serve(transport, log_prompts=self.log_prompts)
+            outcome, counts = figures.outcome, _counts(figures)
+        finally:
+            trace.ended(outcome, counts)
+
+
+def _counts(figures: VideoFigures) -> dict[str, float]:
+    """What a trace tells of a video."""
+    interactions = {f"interactions.{outcome}": number for outcome, number in figures.interactions.items()}
+    return {
+        "chunks": figures.chunks,
+        "frames": figures.frames,
+        "bytes": figures.payload_bytes,
+        "render_s": round(figures.render_s, 3),
+        "encode_s": round(figures.encode_s, 3),
+        **interactions,
+    }

@@ -25,6 +25,7 @@ from duplex_trio.protocol.duplex import (
     SessionHeartbeatAck,
 )
 from duplex_trio.session.core import SessionCore, SessionEnd
+from duplex_trio.session.figures import BARGE_INS
 from duplex_trio.session.state.engine_session import CancelReason
 from duplex_trio.session.state.input import clear_input
 from duplex_trio.session.state.items import ack_playback
@@ -80,7 +81,7 @@ class SessionControl:
         core.playout_changed.unpark_all()
         if core.epoch_scope is not None:
             core.epoch_scope.cancel()
-        core.counters.barge_ins += reason in ("turn_detected", "barge_in")
+        core.counters.barge_ins += reason in BARGE_INS
         core.counters.responses_cancelled += response is not None
         if response is not None:
             figures.response_done(response, "cancelled", reason=reason)

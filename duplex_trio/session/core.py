@@ -25,9 +25,11 @@ from duplex_trio.session.figures import SessionFigures
 from duplex_trio.session.port import DuplexStagePort
 from duplex_trio.session.state.egress_queue import EgressOverflowError
 from duplex_trio.session.state.engine_session import DuplexEngineSession
+from duplex_trio.session.state.input import transcript_completed
 from duplex_trio.session.turn import Turn
 from duplex_trio.session.turn_queue import TurnQueue
 from duplex_trio.session.work import Work
+from duplex_trio.tracing import SessionTrace
 
 if TYPE_CHECKING:
     from duplex_trio.session.units import UnitFlow
@@ -62,6 +64,7 @@ class SessionCore:
         state: the ledgers; changed in synchronous code only.
         counters: what the session counts and measures.
         figures: takes what is measured, and writes the lines about it.
+        trace: who traces the session.
         egress: everything for the client goes through it.
         delivery: who gets what has left the egress.
         work: the actor's channel.
@@ -99,6 +102,7 @@ class SessionCore:
         plugin: DuplexModelPlugin,
         port: DuplexStagePort,
         limits: SessionLimits,
+        trace: SessionTrace,
     ) -> None:
         self.state = state
         self.counters = SessionCounters()
@@ -138,8 +142,9 @@ class SessionCore:
         self.progressed = trio.lowlevel.ParkingLot()
         self.patience_changed = trio.lowlevel.ParkingLot()
         self.playout_changed = trio.lowlevel.ParkingLot()
-        self.log = log.bind(session_id=state.session_id)
-        self.figures = SessionFigures(self.counters, self.log)
+        self.trace = trace
+        self.log = log.bind(session_id=state.session_id, **trace.log_fields)
+        self.figures = SessionFigures(self.counters, self.log, trace)
 
     @property
     def now_s(self) -> float:
@@ -173,6 +178,11 @@ class SessionCore:
                 self.egress.put(event)
         except EgressOverflowError as error:
             self.finish(SLOW_READER, why=str(error))
+
+    def user_said(self, item_id: str, text: str, duration_s: float) -> None:
+        """The words of a committed item of the user are known."""
+        self.emit(transcript_completed(self.state, item_id, text, duration_s))
+        self.figures.user_said(item_id, text)
 
     def count_client_event(self, event_id: str | None) -> None:
         """A message of the client has arrived that counts, whatever becomes of it."""

@@ -44,6 +44,7 @@ def open_epoch_request(
         turn_id=state.turn_id,
         epoch=state.epoch,
         request_id=stage_request_id(state.session_id, state.epoch, role),
+        spells=core.trace.spells(outlives=True),
     )
     turn.released.set()
     turn.timing.opened_s = core.now_s
@@ -64,6 +65,7 @@ def open_epoch_request(
             state=view.state,
             session_state=view.session_state,
             resumable=True,
+            spells=turn.spells,
         )
     )
     return turn, view

@@ -16,7 +16,10 @@ from duplex_trio.session.state.egress_queue import MediaEntry
 from duplex_trio.session.state.interruption import Interruption, InterruptionLedger
 from duplex_trio.session.state.response import Response
 from duplex_trio.session.state.unit_clock import UnitAnswered
+from duplex_trio.tracing import NO_SESSION_TRACE, ResponseEnding, SessionTrace
 
+BARGE_INS = ("turn_detected", "barge_in")
+"""Reasons of a cancellation that mean that the user wants to be heard."""
 DECODES_PER_SAMPLE = 16
 """Commands of which one is timed if it is an append: two looks at the clock are a tenth of what a short one costs."""
 
@@ -27,13 +30,17 @@ class SessionFigures:
     Args:
         counters: what is counted and measured.
         log: takes the lines.
+        trace: is told of responses and what happens in them.
 
     Attributes:
         received_s: when the command came that is being carried out; None while none is.
     """
 
-    def __init__(self, counters: SessionCounters, log: structlog.stdlib.BoundLogger) -> None:
+    def __init__(
+        self, counters: SessionCounters, log: structlog.stdlib.BoundLogger, trace: SessionTrace
+    ) -> None:
         self.counters = counters
+        self._trace = trace
         self.received_s: float | None = None
         self._log = log
         self._interruptions = InterruptionLedger()
@@ -126,9 +133,36 @@ class SessionFigures:
         if response is not None:
             response.figures.note_unit(answered)
 
+    def first_sound(self, response: Response) -> None:
+        """The first sound of a response leaves for the client."""
+        self._trace.event("first_audio", trio.current_time(), {}, response_id=response.response_id)
+
+    def user_said(self, item_id: str, text: str) -> None:
+        """What an item of the user says is known."""
+        self._trace.event("user_said", trio.current_time(), {"item_id": item_id, "text": text})
+
     # ------------------------------------------------------------------ lines
 
-    def response_done(self, response: Response, status: str, **more: object) -> None:
+    def response_created(self, response: Response, *, prepared: bool) -> None:
+        """A response begins; `prepared` if its turn began ahead of the end of the user's speech."""
+        self._log.info("response.created", response_id=response.response_id, prepared=prepared)
+        self._trace.response_begun(
+            response.response_id,
+            epoch=response.epoch,
+            turn_id=response.turn_id,
+            prepared=prepared,
+            speaks=response.speaks,
+            at_s=trio.current_time(),
+        )
+
+    def function_called(self, name: str, call_id: str | None, response: Response | None = None) -> None:
+        """The model wants a function called, in a response or between two."""
+        self._log.info("function.called", name=name)
+        told = {"gen_ai.tool.name": name} | ({} if call_id is None else {"gen_ai.tool.call.id": call_id})
+        response_id = None if response is None else response.response_id
+        self._trace.event("function_call", trio.current_time(), told, response_id=response_id)
+
+    def response_done(self, response: Response, status: str, **more: str) -> None:
         """A response has ended: its one line, with how long it was awaited and what was sent of it."""
         metrics, figures = response.request_metrics, response.figures
         first_audio_ms = None
@@ -145,4 +179,47 @@ class SessionFigures:
             units=figures.units,
             unit_misses=figures.unit_deadline_misses,
             **more,
+        )
+        if self._trace is not NO_SESSION_TRACE:
+            self._trace_end(response, status, first_audio_ms, **more)
+
+    def _trace_end(
+        self,
+        response: Response,
+        status: str,
+        first_audio_ms: float | None,
+        *,
+        reason: str | None = None,
+        code: str | None = None,
+        message: str | None = None,  # may quote what somebody said
+    ) -> None:
+        now_s, response_id = trio.current_time(), response.response_id
+        usage, figures = response.usage, response.figures
+        told = {
+            "first_audio_ms": first_audio_ms,
+            "barge_in_decide_ms": figures.barge_in_decide_ms,
+            "sound_ms": response.cursor.sent_ms,
+            "discarded_ms": figures.discarded_audio_ms,
+        }
+        if reason in BARGE_INS:
+            self._trace.event("barge_in", now_s, {"reason": reason}, response_id=response_id)
+        self._trace.response_ended(
+            response_id,
+            ResponseEnding(
+                status=status,
+                at_s=now_s,
+                reason=reason,
+                code=code,
+                finish_reason=response.finish_reason if status == "completed" else None,
+                usage={}
+                if usage is None
+                else {
+                    "input": usage.input_tokens,
+                    "cached": usage.input_token_details.cached_tokens,
+                    "output": usage.output_tokens,
+                },
+                figures={name: round(value, 3) for name, value in told.items() if value is not None},
+                text=response.sent_text,
+                spells=() if response.spells is None else response.spells.take(),
+            ),
         )

@@ -13,6 +13,7 @@ from duplex_trio.session.counters import SessionCounters
 from duplex_trio.session.dispatch import SessionDispatch
 from duplex_trio.session.presence import Presence
 from duplex_trio.session.state.egress_queue import EgressWaiting
+from duplex_trio.tracing import SessionTrace
 
 
 class DuplexSessionHandle:
@@ -30,6 +31,11 @@ class DuplexSessionHandle:
     def session_id(self) -> str:
         """The session's id."""
         return self._core.state.session_id
+
+    @property
+    def trace(self) -> SessionTrace:
+        """Who traces the session."""
+        return self._core.trace
 
     @property
     def dialect(self) -> DialectName:

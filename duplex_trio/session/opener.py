@@ -45,6 +45,7 @@ class TurnOpener:
             item_id=item_id,
             options=options,
             awaits=state.conversation.pending_transcripts if pcm is None else frozenset(),
+            spells=self._core.trace.spells(),
         )
 
     def prepare(self, begin: int, end: int) -> None:
@@ -97,7 +98,7 @@ class TurnOpener:
         self._give_frames(turn)
         core.disarm_idle()
         core.emit(opening(response))
-        core.log.info("response.created", response_id=response.response_id, prepared=turn.speculative)
+        core.figures.response_created(response, prepared=turn.speculative)
         turn.respond_in(response)
         core.speaking = turn
         self.expect_transcript(turn)

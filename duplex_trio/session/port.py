@@ -14,6 +14,7 @@ from duplex_trio.pipelines.results import DeliveredOutput, ModelFailure, TokenUs
 from duplex_trio.session.state.fence import DuplexFence
 from duplex_trio.stages.port import OutputSink, StageStream
 from duplex_trio.stages.units import Pcm
+from duplex_trio.tracing import StageSpells
 
 
 @frozen(kw_only=True)
@@ -23,7 +24,8 @@ class StageRequestContext:
     `state` is the plugin's own of the request, `session_state` its own of the session. A `resumable` request
     stays open across the model's turns. `on_stages_free` is told the text of the answer when the next turn
     may enter the stages; see `DuplexModelPlugin.release_concurrent_turn_requests`. `on_usage` takes each
-    `TokenUsage` of the model; without it they are among the outputs. Neither must raise.
+    `TokenUsage` of the model; without it they are among the outputs. Neither must raise. `spells` is told what each
+    stage does for the request.
     """
 
     request_id: str
@@ -34,6 +36,7 @@ class StageRequestContext:
     resumable: bool = False
     on_stages_free: Callable[[str], None] | None = None
     on_usage: Callable[[TokenUsage], None] | None = None
+    spells: StageSpells | None = None
 
 
 class DuplexStageRequest(ABC):

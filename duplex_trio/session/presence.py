@@ -46,6 +46,7 @@ class Presence:
         core.reset_lease_deadline()
         core.attendance_changed()
         core.log.info("session.detached", grace_s=lease.disconnect_grace_s)
+        core.trace.event("detached", core.now_s, {})
 
     def lost(self, slow: bool) -> None:
         """A write found that the client is gone or, if slow, does not read; then it may still learn why."""
@@ -103,6 +104,7 @@ class Presence:
         core.delivery.resume(attachment, hello, missed)
         core.attendance_changed()
         core.log.info("session.resumed", attachment=grant.attachment_generation, replayed=len(missed))
+        core.trace.event("resumed", core.now_s, {"replayed": len(missed)})
         return generation
 
     def ack_events(self, seq: int) -> None:

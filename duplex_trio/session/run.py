@@ -70,6 +70,7 @@ from duplex_trio.session.turns import TurnFlow
 from duplex_trio.session.units import UnitFlow
 from duplex_trio.session.update import SessionUpdater, session_object
 from duplex_trio.session.work import ResponseEndedWork
+from duplex_trio.tracing import NO_SESSION_TRACE, SessionTrace
 
 
 class DuplexSessionRunner:
@@ -83,8 +84,9 @@ class DuplexSessionRunner:
         port: DuplexStagePort,
         limits: SessionLimits,
         attachment: Attachment,
+        trace: SessionTrace = NO_SESSION_TRACE,
     ) -> None:
-        self.core = SessionCore(state, plugin=plugin, port=port, limits=limits)
+        self.core = SessionCore(state, plugin=plugin, port=port, limits=limits, trace=trace)
         self.control = SessionControl(self.core)
         self.presence = Presence(self.core, self.control)
         self._grant = _grant(state, attachment)
@@ -238,6 +240,7 @@ class DuplexSessionRunner:
         begins = entry.duration_ms > 0 and response.cursor.sent_ms == 0
         if begins:
             self.flow.note_first_audio(response)
+            core.figures.first_sound(response)
         if entry.duration_ms > 0:
             state.note_sent(response, entry.duration_ms, core.now_s)
         response.note_sent(entry)

@@ -12,6 +12,7 @@ from duplex_trio.session.port import DuplexStageRequest
 from duplex_trio.session.state.response import Response
 from duplex_trio.session.state.token_usage import shown_usage
 from duplex_trio.stages.units import Pcm
+from duplex_trio.tracing import StageSpells
 
 
 @define(eq=False, kw_only=True)
@@ -39,18 +40,20 @@ class TurnTiming:
 class Turn:
     """One turn.
 
-    A turn may be *held*: it computes, but what it says stays inside until `released` is set. A turn prepared
-    ahead of the end of the user's speech is held until the user really has finished; if the user goes on it
-    is discarded. One that was committed while another answer is being spoken is held until that is over.
+    A turn may be *held*: it computes, but what it says stays inside until `released` is set. A turn
+    prepared ahead of the end of the user's speech is held until the user really has finished; if the user
+    goes on it is discarded. One that was committed while another answer is being spoken is held until that
+    is over.
 
     `pcm` is the user's sound, None for a turn that answers the conversation as it stands; `frames` are the
-    pictures that belong to it, None until it is known which. `item_id` is the user item whose transcript the
-    turn makes. `respond` is false when only that is wanted. `awaits` are user items said before the turn
-    whose transcripts it needs. `replaces` says that it does what a turn was let in for that a cancellation
-    cut off. `in_line` says that the appender has it or has had it, `told` that the client knows what became
-    of its transcript. `answer_text` is the whole answer, known once the stages that the next turn enters are
-    free of this one. `usage` is what the model has told of its tokens so far. `stage_metrics` are what the
-    stages did for it, and those of its response once there is one.
+    pictures that belong to it, None until it is known which. `item_id` is the user item whose transcript
+    the turn makes. `respond` is false when only that is wanted. `awaits` are user items said before the
+    turn whose transcripts it needs. `replaces` says that it does what a turn was let in for that a
+    cancellation cut off. `in_line` says that the appender has it or has had it, `told` that the client
+    knows what became of its transcript. `spells` is when each stage worked for it, where that is traced.
+    `answer_text` is the whole answer, known once the stages that the next turn enters are free of this one.
+    `usage` is what the model has told of its tokens so far. `stage_metrics` are what the stages did for it,
+    and those of its response once there is one.
     """
 
     turn_id: int
@@ -76,6 +79,7 @@ class Turn:
     discarded: bool = False
     timing: TurnTiming = field(factory=TurnTiming)
     stage_metrics: StageMetrics = field(factory=StageMetrics)
+    spells: StageSpells | None = None
     opening: trio.CancelScope = field(factory=trio.CancelScope)
     scope: trio.CancelScope = field(factory=trio.CancelScope)
     released: trio.Event = field(factory=trio.Event)
@@ -86,6 +90,9 @@ class Turn:
         response.stage_metrics.merge(self.stage_metrics)
         self.stage_metrics = response.stage_metrics
         response.usage = self.usage
+        response.spells = self.spells
+        if self.spells is not None:
+            self.spells.begin_answer()
 
     def note_usage(self, told: TokenUsage) -> None:
         """The model has told of its tokens; a response that is still open shows them at its end."""

@@ -38,7 +38,7 @@ from duplex_trio.session.failures import input_not_taken, model_failed
 from duplex_trio.session.planning import planned
 from duplex_trio.session.port import DuplexStageRequest, StageRequestContext
 from duplex_trio.session.state.fence import DuplexFence
-from duplex_trio.session.state.input import transcript_completed, transcript_failed
+from duplex_trio.session.state.input import transcript_failed
 from duplex_trio.session.state.response import Response
 from duplex_trio.session.state.token_usage import shown_usage
 from duplex_trio.session.turn import Turn
@@ -120,6 +120,7 @@ class TurnFlow:
                 if core.state.capabilities.supports_concurrent_turn_requests
                 else None,
                 on_usage=turn.note_usage,
+                spells=turn.spells,
             )
         )
         turn.request = request
@@ -218,7 +219,7 @@ class TurnFlow:
                     await self.say(turn, response, step)
             case FunctionCallBegin() | FunctionCallArguments() | FunctionCallEnd():
                 if isinstance(result, FunctionCallBegin):
-                    core.log.info("function.called", name=result.name)
+                    core.figures.function_called(result.name, result.call_id, response)
                 await core.egress.put_media(response.call_entry(result))
             case ListenResult(reason=reason, model_listen=model_listen):
                 listen = ResponseListen.because(
@@ -259,7 +260,7 @@ class TurnFlow:
             return
         del core.transcribing[turn.item_id]
         turn.told = True
-        core.emit(transcript_completed(core.state, turn.item_id, turn.transcript, turn.transcript_duration_s))
+        core.user_said(turn.item_id, turn.transcript, turn.transcript_duration_s)
         core.transcripts_settled.unpark_all()
 
     def _give_up_transcript(self, turn: Turn, error: RealtimeError) -> None:

@@ -41,7 +41,7 @@ from duplex_trio.session.failures import input_not_taken, model_failed
 from duplex_trio.session.hooks import hook_faults
 from duplex_trio.session.state.append_ledger import AppendReservation
 from duplex_trio.session.state.function_call import call_between_responses
-from duplex_trio.session.state.input import listening, transcript_completed
+from duplex_trio.session.state.input import listening
 from duplex_trio.session.state.response import Response
 from duplex_trio.session.state.response_events import opening
 from duplex_trio.session.state.silence import SilenceBudget, SpeechClock, schedule_silence
@@ -271,7 +271,7 @@ class UnitFlow:
         """The model tells what it heard: the words of the latest committed item, if that has none yet."""
         item_id, self._untold = self._untold, None
         if item_id is not None:
-            self._core.emit(transcript_completed(self._core.state, item_id, text, duration_s))
+            self._core.user_said(item_id, text, duration_s)
 
     def _take_aside(self, result: Aside) -> None:
         try:
@@ -286,7 +286,7 @@ class UnitFlow:
         if state.active is not None:
             await self._turns.say(turn, state.active, result)
             return
-        core.log.info("function.called", name=result.name)
+        core.figures.function_called(result.name, result.call_id)
         core.emit(call_between_responses(state, result))
 
     async def _until_ended(self) -> None:
@@ -302,7 +302,7 @@ class UnitFlow:
         if state.active is None:
             response = state.begin_response(state.turn_id, None, core.now_s)
             core.emit(opening(response))
-            core.log.info("response.created", response_id=response.response_id, prepared=False)
+            core.figures.response_created(response, prepared=False)
             turn.respond_in(response)
             turn.timing = self.waits.begin_answer()
             core.speaking = turn

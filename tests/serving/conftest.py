@@ -22,6 +22,7 @@ from duplex_trio.serving.listener import install_hook
 from duplex_trio.serving.options import ServeOptions
 from duplex_trio.serving.run import make_app
 from duplex_trio.testing.raw_websocket import RawWebSocket, upgrade_request
+from duplex_trio.tracing import NO_SESSION_TRACE, SessionTrace
 
 App = Callable[[Any, Any, Any], Awaitable[None]]
 
@@ -105,6 +106,7 @@ class FakeHandle:
     idle_timeout_s: float = 300.0
     resumable: bool = False
     crowded: bool = False
+    trace: SessionTrace = NO_SESSION_TRACE
     changed: trio.Event = Factory(trio.Event)
     ended: trio.Event = Factory(trio.Event)
     end: SessionEnd = Factory(lambda: SessionEnd("closed"))
@@ -159,7 +161,9 @@ class FakeOmni:
     opened: list[tuple[str, Any, Any]] = Factory(list)
     handles: list[FakeHandle] = Factory(list)
 
-    async def open_session(self, *, dialect: str, attachment: Any, model: Any, patch: Any) -> FakeHandle:
+    async def open_session(
+        self, *, dialect: str, attachment: Any, model: Any, patch: Any, trace_headers: Any
+    ) -> FakeHandle:
         await trio.lowlevel.checkpoint()
         if self.refusal is not None:
             raise self.refusal
@@ -167,6 +171,9 @@ class FakeOmni:
         handle = FakeHandle(f"session-{len(self.handles)}", dialect, attachment)
         self.handles.append(handle)
         return handle
+
+    def trace_with(self, tracer: Any) -> None:
+        pass
 
     def health(self) -> EngineHealth:
         return EngineHealth(stages=tuple(self.stages))

@@ -42,6 +42,7 @@ from duplex_trio.session.state.heard_text import TextMark, heard_prefix
 from duplex_trio.session.state.playback import PlaybackCursor
 from duplex_trio.session.state.response_figures import ResponseFigures
 from duplex_trio.stages.units import Pcm
+from duplex_trio.tracing import StageSpells
 
 FinalStatus = Literal["completed", "cancelled", "failed", "incomplete"]
 DELTA_MS = 100
@@ -114,6 +115,7 @@ class Response:
     figures: ResponseFigures = field(factory=ResponseFigures)
     extended: bool = True
     request_metrics: RequestMetrics | None = None
+    spells: StageSpells | None = None
     previous_item_id: str | None = None
     _held_ms: float = field(default=0.0, init=False)
 
