@@ -126,6 +126,11 @@ def _render_audio(event: ResponseOutputAudioDelta, dialect: Dialect, server_even
     )
 
 
+def event_types(dialect: Dialect) -> Mapping[str, type[DuplexEvent]]:
+    """The events of a dialect: the class of each by what the dialect calls it."""
+    return {_wire_type(cls, dialect) or "": cls for cls in EVENT_CLASSES if cls in _FORMS[dialect]}
+
+
 def dialect_converter(dialect: Dialect) -> OrjsonConverter:
     """The converter that writes a dialect: the protocol's, with the dialect's names and fields."""
     converter = make_wire_converter(detailed=False)

@@ -10,7 +10,7 @@ import pytest
 
 from duplex_trio.plugin.video.plugin import VideoModelPlugin, VideoModelSession
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "video-models.md"
 TEXT = PAGE.read_text()
 EXAMPLE = (ROOT / "examples" / "video_models" / "world_model.py").read_text()
@@ -36,8 +36,3 @@ def test_every_member_of_the_seam_is_named() -> None:
         if not name.startswith("_")
     }
     assert shown | {("plugin", "close")} == members
-
-
-def test_links_lead_somewhere() -> None:
-    for link in re.findall(r"\]\(([^)#]+)", TEXT):
-        assert (PAGE.parent / link).exists(), link
