@@ -1,7 +1,7 @@
 """What a service manager such as systemd is told of the server: that it is ready, that it stops, that it is alive.
 
 The protocol is sd_notify(3): datagrams of `NAME=value` lines to the Unix socket that `NOTIFY_SOCKET` names. Nothing
-here waits: a message that cannot be sent at once is lost, and the next one is not.
+here waits. What a slow manager has no room for is told with the next message; a sign of life is not told twice.
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ import os
 import socket
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from contextlib import suppress
+
+import structlog
+
+log = structlog.get_logger("duplex_trio.serving")
 
 SOCKET_VARIABLE = "NOTIFY_SOCKET"
 WATCHDOG_VARIABLE = "WATCHDOG_USEC"
@@ -18,6 +21,7 @@ WATCHDOG_PID_VARIABLE = "WATCHDOG_PID"
 PINGS_PER_PERIOD = 3
 """Signs of life in the time after which the manager gives the server up; sd_watchdog_enabled(3) advises two."""
 _USEC = 1_000_000
+_ALIVE = "WATCHDOG=1"
 
 
 class ServiceManager(ABC):
@@ -75,8 +79,7 @@ class Systemd(ServiceManager):
     def __init__(self, path: str, ping_s: float | None = None) -> None:
         self.ping_s = ping_s
         self._path = "\0" + path[1:] if path.startswith("@") else path
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
-        self._socket.setblocking(False)
+        self._untold: list[str] = []
 
     def loading(self) -> None:
         """Say that the models are being loaded."""
@@ -84,7 +87,7 @@ class Systemd(ServiceManager):
 
     def ready(self, address: str) -> None:
         """Say that the server serves."""
-        self._tell("READY=1", f"STATUS=Serving {address}", "WATCHDOG=1")
+        self._tell("READY=1", f"STATUS=Serving {address}", _ALIVE)
 
     def stopping(self) -> None:
         """Say that the server drains."""
@@ -92,12 +95,21 @@ class Systemd(ServiceManager):
 
     def alive(self) -> None:
         """Give a sign of life."""
-        self._tell("WATCHDOG=1")
+        self._tell(_ALIVE)
 
     def _tell(self, *lines: str) -> None:
-        # Whoever started the server may be gone or slow; that is no reason to serve nobody.
-        with suppress(OSError):
-            self._socket.sendto("\n".join(lines).encode(), self._path)
+        told = [*self._untold, *lines]
+        # A socket for each message: there are few, and the server may end in many places.
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+            sender.setblocking(False)
+            try:
+                sender.sendto("\n".join(told).encode(), self._path)
+            except OSError as error:
+                # Whoever started the server may be gone or slow; that is no reason to serve nobody.
+                log.debug("service_manager.not_told", error=str(error))
+                self._untold = [line for line in told if line != _ALIVE]
+            else:
+                self._untold = []
 
 
 def service_manager(environ: Mapping[str, str]) -> ServiceManager:

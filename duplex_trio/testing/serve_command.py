@@ -49,10 +49,10 @@ class ServeCommand:
         with trio.fail_after(PATIENCE_S):
             return await self.process.wait()
 
-    async def open(self, target: str = "/v1/realtime") -> RawWebSocket:
-        """Open a WebSocket."""
+    async def open(self, target: str = "/v1/realtime", headers: dict[str, str] | None = None) -> RawWebSocket:
+        """Open a WebSocket; `headers` are more of the request's."""
         client = await RawWebSocket.open(self.port)
-        await client.send(upgrade_request(target))
+        await client.send(upgrade_request(target, headers))
         assert (await client.response_head())[0] == 101
         return client
 
