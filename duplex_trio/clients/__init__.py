@@ -18,7 +18,7 @@ from duplex_trio.clients.errors import (
     DuplexSessionClosedError,
     DuplexSessionReplacedError,
 )
-from duplex_trio.clients.events import ServerEvent
+from duplex_trio.clients.events import FunctionCall, ServerEvent
 from duplex_trio.clients.fanout import EventStream
 from duplex_trio.clients.inline import InlineDuplexClient
 from duplex_trio.clients.playback import PlaybackCursor
@@ -41,6 +41,7 @@ __all__ = [
     "DuplexSessionClosedError",
     "DuplexSessionReplacedError",
     "EventStream",
+    "FunctionCall",
     "InlineDuplexClient",
     "PlaybackCursor",
     "RealtimeVideoClient",

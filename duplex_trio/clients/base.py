@@ -146,11 +146,13 @@ class DuplexClientBase(DuplexCommands):
     async def leave(self) -> None:
         """Say goodbye if that has not happened yet, and let go of the transport. Called once, by
         `run_client`."""
-        if not self.closed:
-            with suppress(DuplexClientError):
-                await self._tell(wire.CloseSession())
-        self.end(None)
-        await self._teardown()
+        try:
+            if not self.closed:
+                with suppress(DuplexClientError):
+                    await self._tell(wire.CloseSession())
+        finally:
+            self.end(None)
+            await self._teardown()  # noqa: ASYNC102  it has to begin in any case, and need not end
 
     # ------------------------------------------------------------------ transport hooks
 
@@ -164,7 +166,7 @@ class DuplexClientBase(DuplexCommands):
 
     @abstractmethod
     async def _teardown(self) -> None:
-        """Release the transport. May be cancelled."""
+        """Release the transport. May be cancelled, also before its first checkpoint."""
 
     def dispatch(self, raw: object) -> None:
         """Take one message of the server; what is no event ends the session. Never blocks."""

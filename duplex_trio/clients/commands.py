@@ -201,7 +201,7 @@ class DuplexCommands(ABC):
         `create_response` then lets it go on, unless the model goes on by itself.
 
         Args:
-            call_id: of the call, as in `FunctionCall.call_id`.
+            call_id: of the call, as `FunctionCall.call_id` has it.
             output: the result as text, usually JSON.
             item_id, previous_item_id: as for `create_item`.
         """

@@ -260,6 +260,25 @@ class TextDelta(TranscriptDelta):
     """One piece of an answer that is written, not spoken; under its present or its former name."""
 
 
+class FunctionCall(ServerEvent):
+    """The model calls a function, with all of its arguments; `send_function_output` answers."""
+
+    @property
+    def call_id(self) -> str:
+        """What the answer names."""
+        return self._string("call_id") or ""
+
+    @property
+    def name(self) -> str:
+        """Of the function; empty where a server leaves it out."""
+        return self._string("name") or ""
+
+    @property
+    def arguments(self) -> str:
+        """The arguments as JSON text, as the model wrote it."""
+        return self._string("arguments") or ""
+
+
 class OutputAudioCleared(ServerEvent):
     """`output_audio_buffer.cleared`: sound that has not been played must not be."""
 
@@ -330,6 +349,7 @@ _CLASSES: Mapping[str, type[ServerEvent]] = {
     wire.ResponseOutputAudioTranscriptDelta.type: TranscriptDelta,
     wire.ResponseOutputTextDelta.type: TextDelta,
     "response.text.delta": TextDelta,
+    wire.ResponseFunctionCallArgumentsDone.type: FunctionCall,
     wire.OutputAudioBufferCleared.type: OutputAudioCleared,
     wire.ResponseSpeak.type: SpeakDecision,
     wire.ResponseListen.type: ListenDecision,

@@ -103,10 +103,14 @@ class InlineDuplexClient(DuplexClientBase):
                 take_text(self._handle, text)
 
     async def _teardown(self) -> None:
-        self._attachment.lose()
-        if self._handle is not None:
-            self._handle.disconnected()
-            await self._handle.wait_closed()
+        handle = self._handle
+        try:
+            if handle is not None:
+                if not handle.closing:
+                    handle.disconnected()
+                await handle.wait_closed()
+        finally:
+            self._attachment.lose()
 
     # ------------------------------------------------------------------ the session's side
 

@@ -17,6 +17,7 @@ from duplex_trio.clients.errors import DuplexClientError, DuplexLagError, Duplex
 from duplex_trio.clients.events import (
     AudioDelta,
     ErrorEvent,
+    FunctionCall,
     ListenDecision,
     OutputAudioCleared,
     ResponseCreated,
@@ -44,6 +45,7 @@ class ResponseHandle:
         decision: `speak`, `listen`, or `None` for a response that ended before it produced anything.
         transcript: what is spoken, as far as it arrived.
         text: what is written instead of spoken, as far as it arrived.
+        function_calls: functions that the model calls, in order, as far as they arrived.
         played_ms: length of the sound that `audio()` has yielded.
         encoding, sample_rate_hz: of that sound, known with the first piece.
         created_event, done_event: the events that opened and ended the response.
@@ -56,6 +58,7 @@ class ResponseHandle:
         self.decision: str | None = None
         self.transcript = ""
         self.text = ""
+        self.function_calls: list[FunctionCall] = []
         self.played_ms = 0.0
         self.encoding: str | None = None
         self.sample_rate_hz: int | None = None
@@ -124,6 +127,8 @@ class ResponseHandle:
                 self.text += event.text
             case TranscriptDelta():
                 self.transcript += event.text
+            case FunctionCall():
+                self.function_calls.append(event)
             case ResponseCreated():
                 self.created_event = event
             case OutputAudioCleared():

@@ -14,6 +14,9 @@ client                       run_client    the body of `async with DuplexClient(
 Below a client in the same process there is no session of these tasks: the engine's own tasks call its
 `dispatch`.
 
+A body that is cancelled does not take the tasks with it: they have a second to say goodbye, so that a server
+does not wait for a client that has left for good.
+
 A body that raises gets its own exception back, not a group of one. The tasks themselves raise nothing on
 purpose: how a session ends is told to its subscribers.
 """
@@ -59,7 +62,8 @@ async def connected(
         leave: closes it in any case, in `GOODBYE_TIMEOUT_S`.
     """
     failure: BaseException | None = None
-    async with trio.open_nursery() as nursery:
+    async with trio.open_nursery() as carrier:
+        nursery = await carrier.start(_carry)
         try:
             await begin(nursery)
             yield
@@ -75,6 +79,14 @@ async def connected(
             nursery.cancel_scope.cancel()
     if failure is not None:
         raise failure
+
+
+async def _carry(*, task_status: trio.TaskStatus[trio.Nursery] = trio.TASK_STATUS_IGNORED) -> None:
+    """Keep a nursery that who cancels the body does not cancel: its tasks have to say goodbye."""
+    with trio.CancelScope(shield=True):
+        async with trio.open_nursery() as nursery:
+            task_status.started(nursery)
+            await trio.sleep_forever()
 
 
 def run_client(client: DuplexClientBase) -> AbstractAsyncContextManager[None]:

@@ -4,6 +4,7 @@ import base64
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 
+import orjson
 import pytest
 import trio
 import trio_websocket
@@ -635,6 +636,7 @@ async def test_opening_can_be_cancelled_at_each_step_and_leaves_no_stream_open(
         request = await trio_websocket.wrap_server_stream(nursery, stream)
         socket = await request.accept()
         await socket.get_message()
+        assert orjson.loads(await socket.get_message())["type"] == "session.close"
         with pytest.raises(trio_websocket.ConnectionClosed):
             await socket.get_message()
 
