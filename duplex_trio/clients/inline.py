@@ -20,7 +20,7 @@ from duplex_trio.clients.config import SessionConfig
 from duplex_trio.clients.errors import closed_by_server
 from duplex_trio.clients.playback import PlaybackCursor
 from duplex_trio.engine import Attachment
-from duplex_trio.entrypoints.client_messages import refusal_close_code, take_text
+from duplex_trio.entrypoints.client_messages import read_text, refusal_close_code, take_message
 from duplex_trio.protocol.dialects import Dialect, render
 from duplex_trio.protocol.duplex import (
     DuplexEvent,
@@ -98,9 +98,10 @@ class InlineDuplexClient(DuplexClientBase):
             await self._handle.ready()
             if self.closed:
                 raise self._fanout.closed_error()
-            # A client of this kind may acknowledge events like any other; here nothing is kept that it frees.
-            if command.get("type") != SessionEventAck.type:
-                take_text(self._handle, text)
+            message = read_text(self._handle, text)
+            # Events may be acknowledged as over a socket; here nothing is kept that it would free.
+            if message is not None and not isinstance(message, SessionEventAck):
+                take_message(self._handle, message)
 
     async def _teardown(self) -> None:
         handle = self._handle

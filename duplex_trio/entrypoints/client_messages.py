@@ -19,14 +19,13 @@ CONNECTION_CODES = frozenset({"invalid_event_ack", "invalid_session_resume"})
 """Codes of faults in messages that are about the connection alone, and that no client sends again over another."""
 
 
-def take_text(handle: DuplexSessionHandle, text: str | bytes) -> None:
-    """Hand one text message to a session, or tell the session's client what is wrong with it. Never waits."""
+def read_text(handle: DuplexSessionHandle, text: str | bytes) -> ClientMessage | None:
+    """Read one text message; None when the session's client has been told what is wrong with it."""
     try:
-        message = decode_command(text)
+        return decode_command(text)
     except RealtimeError as error:
         handle.refuse(error, counts=error.code not in CONNECTION_CODES)
-    else:
-        take_message(handle, message)
+        return None
 
 
 def take_message(handle: DuplexSessionHandle, message: ClientMessage) -> None:

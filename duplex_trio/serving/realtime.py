@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from duplex_trio.engine import DuplexSessionHandle, JournalGapError
-from duplex_trio.entrypoints.client_messages import take_message, take_text
+from duplex_trio.entrypoints.client_messages import read_text, take_message
 from duplex_trio.protocol.duplex import RealtimeError, SessionResume
 from duplex_trio.serving import envelope
 from duplex_trio.serving.attachments import DuplexSessionAttachmentRegistry, new_grant
@@ -160,8 +160,8 @@ class RealtimeConnection:
     def _take(self, handle: DuplexSessionHandle, text: str | None) -> None:
         if text is None:
             handle.refuse(envelope.binary_message())
-        else:
-            take_text(handle, text)
+        elif (message := read_text(handle, text)) is not None:
+            take_message(handle, message)
 
     async def _first_message(self) -> OpenSession | ResumeSession | RefuseSession | None:
         undecided = self._deployment.undecided

@@ -132,7 +132,7 @@ async def test_the_body_gets_its_own_exception_back_and_the_engine_its_slot(
     run_engine: Run, autojump_clock: MockClock
 ) -> None:
     async with run_engine(max_sessions=1) as engine:
-        with pytest.raises(KeyError, match="mine"):
+        with pytest.raises(KeyError, match="mine"):  # noqa: PT012  the client hands on what its block raises
             async with engine.client() as client:
                 events = client.events()
                 raise KeyError("mine")
