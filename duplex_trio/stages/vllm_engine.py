@@ -18,6 +18,8 @@ from typing import Any
 
 from attrs import Factory, field, frozen, validators
 
+from duplex_trio.stages.opaque import opaque_modules_hidden
+
 CPU_KV_CACHE_BYTES = 256 * 1024 * 1024
 """Memory for keys and values on a CPU: about 11000 tokens of a 135M model."""
 
@@ -111,7 +113,8 @@ def build_engine(config: VllmConfig) -> Any:
         os.environ["VLLM_USE_V2_MODEL_RUNNER"] = str(int(config.model_runner == "v2"))
     preload, dice = os.environ.get("LD_PRELOAD"), random.getstate()
     try:
-        return _create(config)
+        with opaque_modules_hidden():
+            return _create(config)
     except ImportError as error:
         raise EngineNotInstalledError(
             f"the language-model engine cannot be imported ({error}); `duplex-trio install cpu` sets it up, "

@@ -47,6 +47,8 @@ def test_what_the_options_become(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         (["--url", "ftp://h"], "--url: 'ftp://h' is not"),
         (["--url", "ws://h", "--llm", "x"], "not of --url"),
         (["--mic", "x.wav"], "exclude each other"),
+        (["--half-duplex"], "--half-duplex is about --mic"),
+        (["--input-device", "3"], "--input-device is about --mic"),
         (["missing.wav"], "missing.wav: No such file"),
     ],
 )

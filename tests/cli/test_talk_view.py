@@ -62,6 +62,14 @@ def test_where_there_is_no_terminal_lines_are_printed_once_when_final() -> None:
     ]
 
 
+def test_what_was_being_said_at_the_end_is_printed_too() -> None:
+    target = console(terminal=False)
+    view = choose_view(target, silent=False)
+    view.show([YOU_FINAL, SPEAKING], [])
+    view.summary("The end", [], [])
+    assert "assistant  I am" in output(target)
+
+
 def test_a_terminal_is_redrawn_with_partial_words_and_meters() -> None:
     target = console(terminal=True)
     view = choose_view(target, silent=False)

@@ -17,6 +17,7 @@ from rich.console import Console
 from duplex_trio.cli.errors import CommandError
 from duplex_trio.cli.own_server import API_KEY_VARIABLE, explanation, leaves_of, logging_to
 from duplex_trio.cli.talk.conversation import TalkOptions
+from duplex_trio.cli.talk.devices import list_devices
 from duplex_trio.cli.talk.picture import draw_picture
 from duplex_trio.cli.talk.recording import RECORDING_HZ
 from duplex_trio.cli.talk.report import TalkResult
@@ -42,6 +43,18 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("wav", metavar="WAV", nargs="*", type=Path, help="what to say: WAV files of any rate")
     parser.add_argument("--mic", action="store_true", help="talk yourself: microphone and loudspeaker")
+    for kind, what in (("input", "microphone"), ("output", "loudspeaker")):
+        parser.add_argument(
+            f"--{kind}-device",
+            metavar="DEVICE",
+            help=f"{what} for --mic: its number or a part of its name (default: the system's)",
+        )
+    parser.add_argument(
+        "--half-duplex",
+        action="store_true",
+        help="with --mic: hear nothing while the assistant speaks, where there are no headphones",
+    )
+    parser.add_argument("--devices", action="store_true", help="list the sound devices, and end")
     parser.add_argument("--url", metavar="URL", help="server to talk to (default: start one)")
     parser.add_argument(
         "--api-key",
@@ -88,6 +101,9 @@ def run(args: argparse.Namespace) -> int:
         CommandError: a recording, the server, a model or a device is not as it has to be.
         ModelReferenceError: a model is not there.
     """
+    if args.devices:
+        print("\n".join(list_devices()))
+        return 0
     options = talk_options(args)
     out = _out_folder(args.out)
     console = Console()
@@ -115,6 +131,9 @@ def talk_options(args: argparse.Namespace) -> TalkOptions:
     models = {"llm": args.llm, "asr": args.asr, "tts": args.tts}
     if args.mic and args.wav:
         raise CommandError("--mic and recordings exclude each other")
+    for option in ("input_device", "output_device", "half_duplex"):
+        if getattr(args, option) and not args.mic:
+            raise CommandError(f"--{option.replace('_', '-')} is about --mic")
     if args.url is not None:
         if args.deploy is not None or any(models.values()):
             raise CommandError("--deploy, --llm, --asr and --tts choose what is served here, not of --url")
@@ -131,6 +150,9 @@ def talk_options(args: argparse.Namespace) -> TalkOptions:
         instructions=args.instructions,
         voice=args.voice,
         api_key=args.api_key or None,
+        input_device=args.input_device,
+        output_device=args.output_device,
+        half_duplex=args.half_duplex,
     )
 
 

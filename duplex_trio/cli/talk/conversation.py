@@ -30,6 +30,8 @@ class TalkOptions:
         models: references by stage name for it.
         instructions, voice: of the session.
         api_key: of the server at `url`.
+        input_device, output_device: of a live conversation: number or part of the name; the system's own without.
+        half_duplex: no sound is sent while the assistant is heard.
     """
 
     utterances: Sequence[Utterance] = ()
@@ -41,6 +43,9 @@ class TalkOptions:
     instructions: str | None = None
     voice: str | None = None
     api_key: str | None = field(default=None, repr=False)
+    input_device: str | None = None
+    output_device: str | None = None
+    half_duplex: bool = False
 
 
 class Microphone(ABC):

@@ -1,161 +1,108 @@
-"""A real microphone and loudspeaker, through the optional `sounddevice` library.
+"""A real microphone: what a device's thread records, as frames of a conversation.
 
-The device calls back on threads of its own. Its frames cross into Trio through a bounded channel, from which
-the oldest second is what may wait; what does not fit is dropped and counted, because sound that is later than
-that helps nobody. Sound to be played crosses the other way in a deque, which either side may touch at any
-time.
+The device calls back on a thread of its own. Its blocks cross into Trio through a channel in which a second of sound
+may wait; what does not fit is dropped and counted, because sound that is later than that helps nobody. A device has a
+rate and a block size of its own: both are evened out on the Trio side.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import ModuleType
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import trio
 
-from duplex_trio.cli.errors import CommandError
 from duplex_trio.cli.talk.conversation import Microphone
 from duplex_trio.cli.talk.latency import said_by_turns
-from duplex_trio.cli.talk.recording import RECORDING_HZ
 from duplex_trio.cli.talk.scenario import FRAME_SAMPLES, MICROPHONE_HZ, Said
 from duplex_trio.cli.talk.timeline import Timeline
-from duplex_trio.clients.events import AudioDelta, OutputAudioCleared, ResponseDone, ServerEvent
-from duplex_trio.protocol.duplex.audio import Pcm, float_from_pcm16
+from duplex_trio.protocol.duplex.audio import Pcm, StreamResampler
 
-FRAMES_WAITING_MAX = 50
-"""One second of frames between the device's thread and Trio."""
+SECONDS_WAITING_MAX = 1.0
+"""Sound between the device's thread and Trio."""
 
 
 class LiveMicrophone(Microphone):
     """The frames of an input device.
 
+    Args:
+        timeline: tells which of the sound were turns.
+        rate_hz: of the device.
+        muted: asked for each frame whether silence is to be sent instead of it.
+
     Attributes:
-        dropped: frames that came while a second of them was waiting.
+        dropped_s: sound that came while a second of it was waiting.
+        overruns: how often the device had lost sound itself before it called back.
+        lost: whether the device went away.
     """
 
-    def __init__(self, timeline: Timeline) -> None:
+    def __init__(
+        self,
+        timeline: Timeline,
+        *,
+        rate_hz: int = MICROPHONE_HZ,
+        muted: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._timeline = timeline
-        self._send, self._receive = trio.open_memory_channel[Pcm](FRAMES_WAITING_MAX)
+        self._rate_hz = rate_hz
+        self._muted = muted
+        self._resampler = StreamResampler(rate_hz, MICROPHONE_HZ)
+        # Blocks have the size that the device likes, so that their number says nothing; what waits is counted.
+        self._send, self._receive = trio.open_memory_channel[Pcm](float("inf"))
+        self._waiting = 0
+        self._rest: Pcm = np.empty(0, np.float32)
         self._token = trio.lowlevel.current_trio_token()
-        self.dropped = 0
+        self.dropped_s = 0.0
+        self.overruns = 0
+        self.lost = False
 
-    def callback(self, data: Any, _frames: int, _time: object, _status: object) -> None:
-        """Take one block from the device, shape (320, 1), on the device's thread."""
-        try:
-            self._token.run_sync_soon(self._put, np.array(data[:, 0], np.float32))
-        except trio.RunFinishedError:
-            return
+    def callback(self, data: Any, _frames: int, _time: object, status: Any) -> None:
+        """Take one block from the device, shape (frames, 1), on the device's thread."""
+        overrun = bool(getattr(status, "input_overflow", False))
+        self._to_trio(self._put, np.array(data[:, 0], np.float32), overrun)
+
+    def finished(self) -> None:
+        """The device has stopped, on its thread: also when it was unplugged."""
+        self._to_trio(self._lose)
 
     def stop(self) -> None:
         """There is nothing more to be said."""
         self._send.close()
 
     async def next_frame(self) -> Pcm | None:
-        """Wait for the next frame; `None` after `stop`."""
-        try:
-            return await self._receive.receive()
-        except trio.EndOfChannel:
-            return None
+        """Wait for the next frame; `None` after `stop`, or when the device is gone."""
+        while len(self._rest) < FRAME_SAMPLES:
+            try:
+                block = await self._receive.receive()
+            except trio.EndOfChannel:
+                return None
+            self._waiting -= len(block)
+            self._rest = np.concatenate((self._rest, self._resampler.feed(block)))
+        frame, self._rest = self._rest[:FRAME_SAMPLES], self._rest[FRAME_SAMPLES:]
+        return np.zeros_like(frame) if self._muted() else frame
 
     def said(self) -> list[Said]:
         """The user's turns, as the server took them."""
         return said_by_turns(self._timeline)
 
-    def _put(self, frame: Pcm) -> None:
+    def _to_trio(self, function: Callable[..., object], *arguments: object) -> None:
         try:
-            self._send.send_nowait(frame)
-        except trio.WouldBlock:
-            self.dropped += 1
-        except trio.ClosedResourceError:
+            self._token.run_sync_soon(function, *arguments)
+        except trio.RunFinishedError:
             return
 
-
-class Loudspeaker:
-    """Plays answers as they arrive and falls silent when one is cut. `callback` runs on the device's
-    thread."""
-
-    def __init__(self) -> None:
-        self._waiting: deque[Pcm] = deque()
-        self._cuts = 0
-
-    def observe(self, event: ServerEvent) -> None:
-        """Queue the sound of a delta, or forget what is waiting."""
-        match event:
-            case AudioDelta() if event.encoding == "pcm16":
-                self._waiting.append(float_from_pcm16(event.audio))
-            case OutputAudioCleared():
-                self._cut()
-            case ResponseDone() if event.status == "cancelled":
-                self._cut()
-
-    def callback(self, out: Any, frames: int, _time: object, _status: object) -> None:
-        """Fill one block of the device, shape (frames, 1)."""
-        filled, cuts = 0, self._cuts
-        while filled < frames:
-            try:
-                piece = self._waiting.popleft()
-            except IndexError:
-                break
-            part = piece[: frames - filled]
-            out[filled : filled + len(part), 0] = part
-            filled += len(part)
-            # A cut may have come between taking the piece and giving the rest of it back.
-            if len(part) < len(piece) and self._cuts == cuts:
-                self._waiting.appendleft(piece[len(part) :])
-        out[filled:, 0] = 0
-
-    def _cut(self) -> None:
-        self._cuts += 1
-        self._waiting.clear()
-
-
-def load_sounddevice() -> ModuleType:
-    """The `sounddevice` library, with devices to use.
-
-    Raises:
-        CommandError: it is not installed, or there is no device.
-    """
-    try:
-        import sounddevice
-    except ImportError:
-        raise CommandError(
-            "The microphone needs the sounddevice library: pip install 'duplex-trio[mic]'"
-        ) from None
-    except OSError as error:
-        raise CommandError(
-            f"The sound system cannot be used: {error}. On Debian and Ubuntu: apt install libportaudio2"
-        ) from None
-    for kind in ("input", "output"):
+    def _put(self, block: Pcm, overrun: bool) -> None:
+        self.overruns += overrun
+        if self._waiting + len(block) > SECONDS_WAITING_MAX * self._rate_hz:
+            self.dropped_s += len(block) / self._rate_hz
+            return
         try:
-            sounddevice.query_devices(kind=kind)
-        except (sounddevice.PortAudioError, ValueError) as error:
-            raise CommandError(f"There is no {kind} device for sound: {error}") from None
-    return sounddevice  # type: ignore[no-any-return]
+            self._send.send_nowait(block)
+        except trio.ClosedResourceError:
+            return
+        self._waiting += len(block)
 
-
-@contextmanager
-def open_devices(sounddevice: Any, microphone: LiveMicrophone, speaker: Loudspeaker) -> Iterator[float]:
-    """Open both devices for the block and give the output's latency in seconds.
-
-    Raises:
-        CommandError: a device cannot be opened at the rate that is needed.
-    """
-    try:
-        source = sounddevice.InputStream(
-            samplerate=MICROPHONE_HZ,
-            channels=1,
-            dtype="float32",
-            blocksize=FRAME_SAMPLES,
-            callback=microphone.callback,
-        )
-        sink = sounddevice.OutputStream(
-            samplerate=RECORDING_HZ, channels=1, dtype="float32", callback=speaker.callback
-        )
-    except sounddevice.PortAudioError as error:
-        raise CommandError(f"The sound devices cannot be opened: {error}") from None
-    with source, sink:
-        yield float(sink.latency)
+    def _lose(self) -> None:
+        self.lost = True
+        self._send.close()

@@ -17,7 +17,6 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from types import ModuleType
 
 import trio
 
@@ -29,7 +28,9 @@ from duplex_trio.cli.talk.conversation import (
     ScenarioMicrophone,
     TalkOptions,
 )
-from duplex_trio.cli.talk.microphone import LiveMicrophone, Loudspeaker, load_sounddevice, open_devices
+from duplex_trio.cli.talk.devices import SoundDevices, find_devices, open_devices
+from duplex_trio.cli.talk.loudspeaker import Loudspeaker
+from duplex_trio.cli.talk.microphone import LiveMicrophone
 from duplex_trio.cli.talk.report import TalkResult
 from duplex_trio.cli.talk.scenario import Scenario
 from duplex_trio.cli.talk.timeline import Timeline
@@ -40,6 +41,10 @@ from duplex_trio.clients.events import ConnectionLost, ConnectionResumed
 from duplex_trio.clients.transport import Connect, open_stream
 
 _SHOW_EVERY_S = 0.1
+_ECHO_ADVICE = {
+    False: "Headphones keep the assistant from hearing itself; without them, --half-duplex does.",
+    True: "The microphone is off while the assistant speaks, so that you cannot interrupt it.",
+}
 
 
 async def run_talk(options: TalkOptions, view: View, *, connect: Connect = open_stream) -> TalkResult:
@@ -49,12 +54,12 @@ async def run_talk(options: TalkOptions, view: View, *, connect: Connect = open_
         CommandError, ModelReferenceError: what is needed is not there.
         DuplexClientError: the server cannot be reached, refuses, or goes away; also in a group.
     """
-    sounddevice = None if options.utterances else load_sounddevice()
+    devices = None if options.utterances else find_devices(options.input_device, options.output_device)
     async with trio.open_nursery() as nursery:
         url = options.url
         if url is None:
             url = await _start_server(nursery, options, view)
-        result = await _converse(url, options, view, connect, sounddevice)
+        result = await _converse(url, options, view, connect, devices)
         nursery.cancel_scope.cancel()
     return result
 
@@ -81,7 +86,7 @@ async def _start_server(nursery: trio.Nursery, options: TalkOptions, view: View)
 
 
 async def _converse(
-    url: str, options: TalkOptions, view: View, connect: Connect, sounddevice: ModuleType | None
+    url: str, options: TalkOptions, view: View, connect: Connect, devices: SoundDevices | None
 ) -> TalkResult:
     view.waiting(f"Connecting to {url}")
     config = SessionConfig(instructions=options.instructions, voice=options.voice)
@@ -90,7 +95,7 @@ async def _converse(
         url, config=config, api_key=options.api_key, connect=connect, playback=cursor
     ) as client:
         timeline = Timeline(cursor)
-        if sounddevice is None:
+        if devices is None:
             scenario = Scenario(
                 options.utterances,
                 barge_in_after_s=options.barge_in_after_s,
@@ -100,17 +105,22 @@ async def _converse(
             microphone: Microphone = ScenarioMicrophone(scenario, timeline)
             await _run_conversation(conversation, microphone, view)
         else:
-            live, speaker = LiveMicrophone(timeline), Loudspeaker()
-            with open_devices(sounddevice, live, speaker) as latency_s:
+            speaker = Loudspeaker(rate_hz=devices.sink.rate_hz)
+            live = LiveMicrophone(
+                timeline,
+                rate_hz=devices.source.rate_hz,
+                muted=lambda: options.half_duplex and speaker.playing,
+            )
+            with open_devices(devices, live, speaker) as latency_s:
                 cursor.latency_s = latency_s
                 tell = partial(_tell_of_the_connection, view)
                 conversation = Conversation(client, timeline, tell, speaker.observe)
                 microphone = live
-                view.note(
-                    "Speak; Ctrl-C ends the conversation. Headphones keep the assistant from hearing itself."
-                )
+                view.note(f"You are heard by {devices.source.name} and hear {devices.sink.name}.")
+                view.note(f"Speak; Ctrl-C ends the conversation. {_ECHO_ADVICE[options.half_duplex]}")
                 async with _until_interrupted(live):
                     await _run_conversation(conversation, live, view)
+                _tell_of_the_devices(view, live, speaker)
         return TalkResult(
             url=url,
             model=str(client.session_info.get("model") or "the model"),
@@ -141,6 +151,18 @@ async def _until_interrupted(microphone: LiveMicrophone) -> AsyncIterator[None]:
             nursery.start_soon(watch, name="interrupt")
             yield
             nursery.cancel_scope.cancel()
+
+
+def _tell_of_the_devices(view: View, microphone: LiveMicrophone, speaker: Loudspeaker) -> None:
+    if microphone.lost:
+        view.note("The microphone is gone, which ended the conversation. Others: duplex-trio talk --devices")
+    if microphone.dropped_s or microphone.overruns:
+        view.note(
+            f"This machine was too busy to hear everything: {microphone.dropped_s:.1f} s of sound were dropped here, "
+            f"{microphone.overruns} times by the device."
+        )
+    if speaker.underruns:
+        view.note(f"The loudspeaker ran dry {speaker.underruns} times.")
 
 
 def _tell_of_the_connection(view: View, event: ServerEvent) -> None:

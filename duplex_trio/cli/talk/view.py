@@ -81,11 +81,12 @@ class SilentView(View):
 
 
 class LineView(View):
-    """Prints lines as they become final."""
+    """Prints lines as they become final, and what never did at the end."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._printed: set[str] = set()
+        self._unfinished: Sequence[Line] = ()
 
     def waiting(self, what: str) -> None:
         """Say what is being waited for."""
@@ -97,13 +98,16 @@ class LineView(View):
             if line.final and line.key not in self._printed:
                 self._printed.add(line.key)
                 self._console.print(line_text(line))
+        self._unfinished = [line for line in lines if not line.final]
 
     def note(self, text: str) -> None:
         """Print the note."""
         self._console.print(text, style="yellow", markup=False, highlight=False)
 
     def summary(self, title: str, exchanges: Sequence[Exchange], files: Sequence[Path]) -> None:
-        """Print the table and the paths."""
+        """Print what was being said, the table and the paths."""
+        for line in self._unfinished:
+            self._console.print(line_text(line))
         print_summary(self._console, title, exchanges, files)
 
     def close(self) -> None:
