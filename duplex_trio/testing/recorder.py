@@ -53,6 +53,14 @@ class RecordingAttachment(Attachment):
         self.closed = (code, reason)
         self._news.unpark_all()
 
+    async def wait_news(self) -> None:
+        """Wait until something happens at this attachment."""
+        await self._news.park()
+
+    def wake(self) -> None:
+        """Let whoever waits for news look again: there is another attachment now."""
+        self._news.unpark_all()
+
     @property
     def types(self) -> list[str]:
         """The types of all events so far, in order."""

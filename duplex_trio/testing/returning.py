@@ -15,6 +15,7 @@ from duplex_trio.protocol.duplex import (
     SessionReplaced,
     SessionResumed,
 )
+from duplex_trio.protocol.duplex.session import DialectName
 from duplex_trio.testing.recorder import ResumableRecorder
 from duplex_trio.testing.talker import Talker
 
@@ -85,10 +86,12 @@ class ReturningTalker(Talker):
         return sum(isinstance(event, ResponseDone) for event in self.events)
 
 
-async def open_returning(omni: DuplexOmni, *, patch: Mapping[str, Any] | None = None) -> ReturningTalker:
+async def open_returning(
+    omni: DuplexOmni, *, patch: Mapping[str, Any] | None = None, dialect: DialectName = "duplex"
+) -> ReturningTalker:
     """Open a session that can be resumed, and let its first events come."""
     attachment = ResumableRecorder()
-    handle = await omni.open_session(dialect="duplex", attachment=attachment, patch=patch)
+    handle = await omni.open_session(dialect=dialect, attachment=attachment, patch=patch)
     await attachment.wait_for(ConversationCreated)
     return ReturningTalker(handle, attachment)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import trio
 
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni, DuplexSessionHandle
+from duplex_trio.models.scripted.script import Script
 from duplex_trio.protocol.duplex import (
     NO_HINTS,
     AppendAudio,
@@ -25,6 +26,9 @@ from duplex_trio.protocol.duplex.audio import pcm16_bytes
 from duplex_trio.protocol.duplex.session import DialectName
 from duplex_trio.testing.recorder import RecordingAttachment
 
+if TYPE_CHECKING:
+    from duplex_trio.testing.dialogue.account import Account
+
 CLIENT_RATE_HZ = 24_000
 CHUNK_MS = 20
 
@@ -35,11 +39,19 @@ class Talker:
     Args:
         handle: the session.
         attachment: what it sends.
+
+    Attributes:
+        heard: what it has sent.
+        script: of the scripted model that hears the talker, if that is known.
+        accounts: of the conversations that were played on the session.
     """
+
+    script: Script | None = None
 
     def __init__(self, handle: DuplexSessionHandle, attachment: RecordingAttachment) -> None:
         self.handle = handle
         self.heard = attachment
+        self.accounts: list[Account] = []
 
     @property
     def events(self) -> list[DuplexEvent]:

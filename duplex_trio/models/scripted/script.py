@@ -98,9 +98,17 @@ class Script:
     dies_speaking: str | None = None
     asked: deque[Asked] = field(factory=lambda: deque(maxlen=ASKED_MAX), init=False)
     _heard_by_owner: dict[str, int] = field(factory=dict, init=False)
+    _told_by_owner: dict[str, deque[str]] = field(factory=dict, init=False)
+
+    def will_hear(self, owner: str, text: str) -> None:
+        """Tell what a session's next final segment says that nothing was told of yet; `heard` comes behind that."""
+        self._told_by_owner.setdefault(owner, deque()).append(text)
 
     def hear(self, owner: str, duration_s: float, *, partial: bool) -> str:
         """The transcript of a segment; a partial one shows what the next final one will say."""
+        told = self._told_by_owner.get(owner)
+        if told:
+            return told[0] if partial else told.popleft()
         index = self._heard_by_owner.get(owner, 0)
         if not partial:
             self._heard_by_owner[owner] = index + 1

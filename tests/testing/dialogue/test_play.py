@@ -1,0 +1,185 @@
+"""Conversations that go as planned, on every kind of session."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import numpy as np
+import pytest
+import trio
+from trio.testing import MockClock
+
+from duplex_trio.clients import AudioFormat, InlineDuplexClient, PlaybackCursor, SessionConfig
+from duplex_trio.testing import (
+    Account,
+    CannotDropError,
+    Script,
+    conversation,
+    open_client,
+    open_session,
+    script,
+    scripted_omni,
+    tool_call,
+)
+from duplex_trio.testing.dialogue.caller import Session
+
+LONG = "one two three four five six seven eight nine ten"
+TOOL = {"type": "function", "name": "get_weather", "parameters": {"type": "object"}}
+Opened = Callable[[Script], AbstractAsyncContextManager[Session]]
+
+
+@asynccontextmanager
+async def inline(model: Script) -> AsyncIterator[Session]:
+    async with scripted_omni(model) as omni, InlineDuplexClient(omni) as client:
+        yield client
+
+
+both = pytest.mark.parametrize("opened", [open_session, open_client])
+
+
+@both
+async def test_a_turn_an_interruption_and_a_lost_connection(
+    autojump_clock: MockClock, opened: Opened
+) -> None:
+    model = Script(replies={"count for me": LONG, "stop": "Fine."})
+    async with opened(model) as session:
+        account = await (
+            script()
+            .say("count for me")
+            .expects_transcript("count for me")
+            .expects_reply(LONG)
+            .after_hearing(ms=600)
+            .interrupt("stop")
+            .expects_cancelled()
+            .drop()
+            .wait(5)
+            .resume()
+            .expects_reply("Fine.")
+            .after_hearing()
+            .expects_silence(2)
+            .play(session)
+        )
+    first, second = account.answers
+    assert (first.status, second.status) == ("cancelled", "completed")
+    assert first.cut_ms is not None
+    assert first.spoke_ms is not None
+    assert 600 <= first.cut_ms - first.spoke_ms <= 800
+    assert account.transcripts == ["count for me", "stop"]
+    assert account.connected
+
+
+@both
+async def test_a_function_is_called_and_returns(autojump_clock: MockClock, opened: Opened) -> None:
+    replies = {"weather": f"One moment. {tool_call('get_weather', city='Paris')}", "sunny": "It is sunny."}
+    async with opened(Script(replies=replies)) as session:
+        account = await (
+            script()
+            .update(tools=[TOOL])
+            .write("weather")
+            .expects_reply("One moment.")
+            .expects_call("get_weather", city="Paris")
+            .returns("sunny")
+            .expects_reply(containing="SUNNY")
+            .play(session)
+        )
+    assert account.calls[0].arguments == {"city": "Paris"}
+
+
+@both
+async def test_push_to_talk_and_written_words(autojump_clock: MockClock, opened: Opened) -> None:
+    async with opened(Script()) as session:
+        by_hand = script().update(audio={"input": {"turn_detection": None}}).expects_event("session.updated")
+        turn = script().say("hello").commit().expects_reply("You said: hello").after_hearing()
+        await script(by_hand, turn).play(session)
+        await script().write("bye").expects_reply("You said: bye").play(session)
+
+
+@both
+async def test_refusals_and_ends(autojump_clock: MockClock, opened: Opened) -> None:
+    async with opened(Script()) as session:
+        account = await (
+            script()
+            .update(audio={"output": {"speed": 9}})
+            .expects_error("invalid_value")
+            .send({"type": "session.close"})
+            .expects_closed()
+            .play(session)
+        )
+    assert account.ended
+
+
+async def test_functions_of_the_test_see_the_account(autojump_clock: MockClock) -> None:
+    seen: list[int] = []
+
+    async def note(account: Account) -> None:
+        await trio.sleep(1)
+        seen.append(len(account.answers))
+
+    def check(account: Account) -> None:
+        assert account.answers[0].text == "You said: hello"
+
+    async with open_session() as session:
+        await script().write("hello").expects_reply().then(note).then(check).play(session)
+    assert seen == [1]
+
+
+@pytest.mark.parametrize("encoding", ["pcm16", "pcm_f32le", "g711_ulaw", "g711_alaw"])
+async def test_a_client_is_spoken_to_in_its_own_format(autojump_clock: MockClock, encoding: str) -> None:
+    config = SessionConfig(input_audio=AudioFormat(encoding, 8000 if encoding.startswith("g711") else 16000))
+    async with open_client(config=config) as client:
+        await script().say("hello").expects_reply("You said: hello").play(client)
+
+
+async def test_a_voice_is_heard_by_models_that_nothing_is_told(autojump_clock: MockClock) -> None:
+    async with inline(Script()) as client:
+        sound = np.full(24_000 * 2, 0.3, np.float32)
+        await (
+            script()
+            .say("hello", pcm=sound)
+            .expects_transcript(lambda text: text.startswith("sound of 2."))
+            .after_hearing()
+            .say("a longer sentence than before")
+            .expects_transcript(containing="sound of 2.0")
+            .play(client)
+        )
+
+
+async def test_a_client_that_acknowledges_by_itself_is_left_to_it(autojump_clock: MockClock) -> None:
+    async with scripted_omni() as omni, InlineDuplexClient(omni, playback=PlaybackCursor()) as client:
+        await script().write("hello").after_hearing().play(client)
+
+
+async def test_there_must_be_a_connection_to_be_dropped(autojump_clock: MockClock) -> None:
+    async with conversation() as talker:
+        with pytest.raises(CannotDropError, match="open_session"):
+            await script().drop().play(talker)
+    async with inline(Script()) as client:
+        with pytest.raises(CannotDropError, match="BreakableClient"):
+            await script().drop().play(client)
+
+
+async def test_only_sessions_can_be_talked_to() -> None:
+    with pytest.raises(TypeError, match="not on int"):
+        await script().play(3)  # type: ignore[arg-type]
+
+
+async def test_an_error_of_a_function_comes_out_as_it_is(autojump_clock: MockClock) -> None:
+    def broken(_account: Account) -> None:
+        raise ZeroDivisionError
+
+    async with open_session() as session:
+        with pytest.raises(ZeroDivisionError):
+            await script().then(broken).play(session)
+
+
+def test_a_script_is_written_as_it_is_called() -> None:
+    written = script().say("hello").expects_reply(containing="you").within(3).interrupt("no").wait(0.5)
+    assert str(written) == 'script().say("hello").expects_reply(containing="you").interrupt("no").wait(0.5)'
+    assert [step.within_s for step in written.steps] == [None, 3, None, None]
+    with pytest.raises(ValueError, match="step before it"):
+        script().within(3)
+
+
+def test_a_beginning_can_be_shared() -> None:
+    beginning = script().say("hello").expects_reply()
+    assert len(beginning.wait(1).steps) == len(beginning.wait(2).steps) == 3
+    assert len(beginning.steps) == 2
