@@ -48,9 +48,14 @@ class ChatTally(SessionTally, Collector):
         self._live = live
         self._on_ended = on_ended
         self._ended = SessionCounters()
+        self._refused = 0
 
     def session_opened(self) -> None:
         """Chats are counted at their end."""
+
+    def session_refused(self) -> None:
+        """There was no place for a chat."""
+        self._refused += 1
 
     def session_ended(self, counters: SessionCounters) -> None:
         """A chat is over."""
@@ -66,4 +71,5 @@ class ChatTally(SessionTally, Collector):
         )
         for status in ("completed", "cancelled", "failed"):
             ended.add_metric([status], getattr(self._ended, f"responses_{status}"))
+        ended.add_metric(["refused"], self._refused)
         return [live, ended]

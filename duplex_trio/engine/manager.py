@@ -254,10 +254,12 @@ class DuplexSessionManager:
     def _admission(self) -> Iterator[_Admission]:
         """A slot for a session that opens, given back if it does not."""
         if self._nursery is None or self._draining:
+            self._tally.session_refused()
             raise RealtimeError(
                 "resource_exhausted", f"the server takes no new {self._noun}s", retryable=True
             )
         if self.count >= self._max_sessions:
+            self._tally.session_refused()
             raise RealtimeError(
                 "resource_exhausted", f"all {self._max_sessions} {self._noun}s are in use", retryable=True
             )

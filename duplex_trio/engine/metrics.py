@@ -115,6 +115,9 @@ class EngineMetrics(SessionTally):
         self._sessions = sessions
         self._ended = SessionCounters()
         self._opened = Counter("duplex_sessions_opened", "Sessions opened", registry=self.registry)
+        self._refused = Counter(
+            "duplex_sessions_refused", "Sessions that got no slot", registry=self.registry
+        )
         self.registry.register(_SessionCollector(self.totals, waiting))
         self.registry.register(StageCollector(live_requests, stages))
         self.chats = ChatTally(live_chats, self._chat_ended)
@@ -123,6 +126,10 @@ class EngineMetrics(SessionTally):
     def session_opened(self) -> None:
         """A session was admitted."""
         self._opened.inc()
+
+    def session_refused(self) -> None:
+        """Nobody had a slot for a session."""
+        self._refused.inc()
 
     def session_ended(self, counters: SessionCounters) -> None:
         """A session has gone; keep what it counted."""

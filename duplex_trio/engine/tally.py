@@ -8,11 +8,15 @@ from duplex_trio.session.counters import SessionCounters
 
 
 class SessionTally(ABC):
-    """Told of every session, once as it is let in and once when it has gone."""
+    """Told of every session, once as it is let in and once when it has gone, and of who was not let in."""
 
     @abstractmethod
     def session_opened(self) -> None:
         """A session was admitted."""
+
+    @abstractmethod
+    def session_refused(self) -> None:
+        """Somebody asked for a session, and there was no place."""
 
     @abstractmethod
     def session_ended(self, counters: SessionCounters) -> None:
