@@ -44,6 +44,12 @@ class AppendAudio(tier1.AppendAudio):
 
     `audio` is in `format` at `sample_rate_hz`, both as the session declared them when None; `format` is what
     the client wrote, unread. `video_frames` are JPEG or PNG files.
+
+    Attributes:
+        format: encoding of `audio`, by name or as an object `{type, rate}`; None: the session's.
+        sample_rate_hz: of `audio`, 8000 to 192000; None: the session's.
+        video_frames: JPEG or PNG files, at most two of 4,000,000 characters of base64 each.
+        hints: what the client says about this sound; its fields stand in the message itself.
     """
 
     format: str | Mapping[str, Any] | None = field(
@@ -59,7 +65,13 @@ class AppendAudio(tier1.AppendAudio):
 
 @frozen(kw_only=True)
 class Commit(tier1.Commit):
-    """Make the buffered input a user item. `response_create` None means as the session has it."""
+    """Make the buffered input a user item. `response_create` None means as the session has it.
+
+    Attributes:
+        final: read and without effect; kept for clients that send it.
+        response_create: whether an answer is wanted; None: as the session has it.
+        is_speech: whether what is committed is speech; None: as the server hears it.
+    """
 
     final: bool = True
     response_create: bool | None = field(default=None, metadata=wire("create_response"))
@@ -68,7 +80,11 @@ class Commit(tier1.Commit):
 
 @frozen(kw_only=True)
 class AppendText(RealtimeCommand):
-    """Append text to the input of a model that takes it while listening."""
+    """Append text to the input of a model that takes it while listening.
+
+    Attributes:
+        text: what is to be read.
+    """
 
     type: ClassVar[str] = "input.text.append"
 
@@ -91,7 +107,12 @@ class BargeIn(RealtimeCommand):
 
 @frozen(kw_only=True)
 class SignalTurn(RealtimeCommand):
-    """Tell the session about a turn. Signals that name another command arrive as that command instead."""
+    """Tell the session about a turn. Signals that name another command arrive as that command instead.
+
+    Attributes:
+        event: what happened, such as `user_started`; the name of a command is that command.
+        payload: the fields of that command.
+    """
 
     type: ClassVar[str] = "turn.signal"
 
@@ -101,7 +122,14 @@ class SignalTurn(RealtimeCommand):
 
 @frozen(kw_only=True)
 class AckPlayback(RealtimeCommand):
-    """The client played `played_ms` of a response; `committed_ms`, by default the same, counts as heard."""
+    """The client played `played_ms` of a response; `committed_ms`, by default the same, counts as heard.
+
+    Attributes:
+        played_ms: how much of the response the client has played, in milliseconds of its sound.
+        committed_ms: how much of it counts as heard; `played_ms` by default.
+        response_id: which response; None: that of `item_id`, else the one that is played.
+        item_id: its item; None: that of the response.
+    """
 
     type: ClassVar[str] = "playback.ack"
 
@@ -128,7 +156,11 @@ def _read_reason(value: Any) -> str:
 
 @frozen(kw_only=True)
 class CloseSession(RealtimeCommand):
-    """End the session."""
+    """End the session.
+
+    Attributes:
+        reason: told in `session.closed`.
+    """
 
     type: ClassVar[str] = "session.close"
 
@@ -141,6 +173,12 @@ class SessionResume(RealtimeCommand):
 
     A client that asks again because it got no answer counts its attempts, so that a request which the network
     delivers late does not take the session away from the connection of a later one.
+
+    Attributes:
+        session_id: of the session to take over.
+        resume_token: the secret of the last `session.created` or `session.resumed`.
+        last_received_server_event_seq: number of the last event that arrived; 0 for none.
+        attempt: grows with each request of a client, so that a late one changes nothing.
     """
 
     type: ClassVar[str] = "session.resume"
@@ -155,7 +193,11 @@ class SessionResume(RealtimeCommand):
 
 @frozen(kw_only=True)
 class SessionEventAck(RealtimeCommand):
-    """All events up to `server_event_seq` arrived; the journal may forget them."""
+    """All events up to `server_event_seq` arrived; the journal may forget them.
+
+    Attributes:
+        server_event_seq: number of the last event that arrived.
+    """
 
     type: ClassVar[str] = "session.event_ack"
 

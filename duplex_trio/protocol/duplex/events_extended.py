@@ -15,7 +15,12 @@ from duplex_trio.protocol.realtime.events import ErrorDetail
 
 @frozen(kw_only=True)
 class SessionCreated(tier1.SessionCreated):
-    """Adds the means of resuming, where that is possible. The token is a secret: keep it out of logs."""
+    """Adds the means of resuming, where that is possible. The token is a secret: keep it out of logs.
+
+    Attributes:
+        attachment_generation: counts the connections that this session has had: 1.
+        resume_token: what a client resumes with; a secret.
+    """
 
     tier: ClassVar[int] = 2
 
@@ -25,7 +30,12 @@ class SessionCreated(tier1.SessionCreated):
 
 @frozen(kw_only=True)
 class ResponseCreated(tier1.ResponseCreated):
-    """Adds the fence, and the response id at the top level like its sisters."""
+    """Adds the fence, and the response id at the top level like its sisters.
+
+    Attributes:
+        response_id: that of `response`.
+        duplex: `session_id`, `epoch`, `turn_id`.
+    """
 
     tier: ClassVar[int] = 2
 
@@ -39,7 +49,12 @@ class ResponseCreated(tier1.ResponseCreated):
 
 @frozen(kw_only=True)
 class ResponseOutputAudioDelta(tier1.ResponseOutputAudioDelta):
-    """Adds format, rate, duration so far, playback cursor and metrics."""
+    """Adds format, rate, duration so far, playback cursor and metrics.
+
+    Attributes:
+        duplex: `format`, `sample_rate_hz`, `audio_duration_ms`, `audio_text_marks`, `playback`, `epoch`, and
+            figures with the first one.
+    """
 
     tier: ClassVar[int] = 2
 
@@ -48,7 +63,11 @@ class ResponseOutputAudioDelta(tier1.ResponseOutputAudioDelta):
 
 @frozen(kw_only=True)
 class ResponseOutputAudioTranscriptDelta(tier1.ResponseOutputAudioTranscriptDelta):
-    """Adds what the audio delta would have carried, when a unit has no sound."""
+    """Adds what the audio delta would have carried, when a unit has no sound.
+
+    Attributes:
+        duplex: where a unit of the model has text and no sound: what its delta of sound would have had.
+    """
 
     tier: ClassVar[int] = 2
 
@@ -57,7 +76,13 @@ class ResponseOutputAudioTranscriptDelta(tier1.ResponseOutputAudioTranscriptDelt
 
 @frozen(kw_only=True)
 class ResponseDone(tier1.ResponseDone):
-    """Adds the precise ending, the playback cursor and the totals of the stages."""
+    """Adds the precise ending, the playback cursor and the totals of the stages.
+
+    Attributes:
+        response_id: that of `response`.
+        duplex: `finish_reason` or `cancel_reason`, `playback`, and the figures of the stages, the request and
+            the engine.
+    """
 
     tier: ClassVar[int] = 2
 
@@ -71,7 +96,11 @@ class ResponseDone(tier1.ResponseDone):
 
 @frozen(kw_only=True)
 class InputAudioBufferCommitted(tier1.InputAudioBufferCommitted):
-    """Adds what became of the commit."""
+    """Adds what became of the commit.
+
+    Attributes:
+        duplex: `commit`: what became of it.
+    """
 
     tier: ClassVar[int] = 2
 
@@ -80,7 +109,11 @@ class InputAudioBufferCommitted(tier1.InputAudioBufferCommitted):
 
 @frozen(kw_only=True)
 class ConversationItemDeleted(tier1.ConversationItemDeleted):
-    """Adds the fence and whether history changed."""
+    """Adds the fence and whether history changed.
+
+    Attributes:
+        duplex: `epoch`, and in `deleted` whether the history changed.
+    """
 
     tier: ClassVar[int] = 2
 
@@ -89,7 +122,11 @@ class ConversationItemDeleted(tier1.ConversationItemDeleted):
 
 @frozen(kw_only=True)
 class ConversationItemTruncated(tier1.ConversationItemTruncated):
-    """Adds the fence and whether history changed."""
+    """Adds the fence and whether history changed.
+
+    Attributes:
+        duplex: `epoch`, and in `truncated` whether the history changed.
+    """
 
     tier: ClassVar[int] = 2
 
@@ -98,7 +135,11 @@ class ConversationItemTruncated(tier1.ConversationItemTruncated):
 
 @frozen(kw_only=True)
 class OutputAudioBufferCleared(tier1.OutputAudioBufferCleared):
-    """Adds the fence from which on sound counts again."""
+    """Adds the fence from which on sound counts again.
+
+    Attributes:
+        duplex: `epoch` from which on sound counts again.
+    """
 
     tier: ClassVar[int] = 2
 
@@ -107,7 +148,11 @@ class OutputAudioBufferCleared(tier1.OutputAudioBufferCleared):
 
 @frozen(kw_only=True)
 class ErrorEvent(tier1.ErrorEvent):
-    """Adds whether sending again may work."""
+    """Adds whether sending again may work.
+
+    Attributes:
+        duplex: `retryable`: whether sending the same again may work.
+    """
 
     tier: ClassVar[int] = 2
 

@@ -25,6 +25,14 @@ class SessionResumed(RealtimeEvent):
     refused ones too, without those that are about a connection (`session.resume`, `session.event_ack`,
     `session.heartbeat`) and the `session.update` that opened it; `last_client_event_id` is the `event_id` of
     the last of them. What the client sent beyond that was lost with the old connection.
+
+    Attributes:
+        session_id: of the session.
+        session: the session object, as it is now.
+        attachment_generation: counts the connections that this session has had.
+        resume_token: the next secret; the old one is good until the first message after this one.
+        client_event_count: how many of the client's messages the session has taken.
+        last_client_event_id: the `event_id` of the last of them; None if it had none.
     """
 
     type: ClassVar[str] = "session.resumed"
@@ -41,7 +49,12 @@ class SessionResumed(RealtimeEvent):
 
 @frozen(kw_only=True)
 class SessionReplaced(RealtimeEvent):
-    """Another socket took the session over; this one, of `attachment_generation`, closes."""
+    """Another socket took the session over; this one, of `attachment_generation`, closes.
+
+    Attributes:
+        session_id: of the session.
+        attachment_generation: of the connection that this is told to.
+    """
 
     type: ClassVar[str] = "session.replaced"
     kind: ClassVar[EventKind] = EventKind.SESSION
@@ -53,7 +66,13 @@ class SessionReplaced(RealtimeEvent):
 
 @frozen(kw_only=True)
 class SessionResyncRequired(RealtimeEvent):
-    """Missed events cannot be replayed: there is a gap, or the journal overflowed."""
+    """Missed events cannot be replayed: there is a gap, or the journal overflowed.
+
+    Attributes:
+        session_id: of the session.
+        reason: `journal_gap`: events are missing; `journal_overflow`: this session cannot be resumed any
+            more.
+    """
 
     type: ClassVar[str] = "session.resync_required"
     kind: ClassVar[EventKind] = EventKind.SESSION
@@ -65,7 +84,13 @@ class SessionResyncRequired(RealtimeEvent):
 
 @frozen(kw_only=True)
 class SessionClosed(RealtimeEvent):
-    """The session was closed by its client or by the server."""
+    """The session was closed by its client or by the server.
+
+    Attributes:
+        session_id: of the session.
+        reason: the client's, or `server_shutdown`, `engine_error`, `slow_reader`, `disconnect`, ...
+        event: what ended it, where there is more to say.
+    """
 
     type: ClassVar[str] = "session.closed"
     kind: ClassVar[EventKind] = EventKind.TERMINAL
@@ -78,7 +103,12 @@ class SessionClosed(RealtimeEvent):
 
 @frozen(kw_only=True)
 class SessionExpired(RealtimeEvent):
-    """The lease ran out or the stages failed: `disconnect_grace_expired`, `idle_ttl_expired`, ..."""
+    """The lease ran out or the stages failed: `disconnect_grace_expired`, `idle_ttl_expired`, ...
+
+    Attributes:
+        session_id: of the session.
+        reason: `disconnect_grace_expired`, `idle_ttl_expired`, ...
+    """
 
     type: ClassVar[str] = "session.expired"
     kind: ClassVar[EventKind] = EventKind.TERMINAL
@@ -94,6 +124,10 @@ class SessionHeartbeatAck(RealtimeEvent):
 
     `client_event_count` is that of `session.resumed`: so many messages need not be sent again, whatever
     becomes of the connection.
+
+    Attributes:
+        session_id: of the session.
+        client_event_count: how many of the client's messages the session has taken.
     """
 
     type: ClassVar[str] = "session.heartbeat_ack"
@@ -106,7 +140,14 @@ class SessionHeartbeatAck(RealtimeEvent):
 
 @frozen(kw_only=True)
 class TurnEvent(RealtimeEvent):
-    """The answer to a `turn.signal`, with the turn state it led to."""
+    """The answer to a `turn.signal`, with the turn state it led to.
+
+    Attributes:
+        session_id: of the session.
+        event: the signal's.
+        turn_state: `idle`, `user_speaking`, ... after it.
+        epoch: in force.
+    """
 
     type: ClassVar[str] = "turn.event"
     kind: ClassVar[EventKind] = EventKind.SESSION
@@ -136,6 +177,12 @@ class ModelEvent(RealtimeEvent):
 
     `response_id` is that of the response in progress, if there is one.
 
+    Attributes:
+        session_id: of the session.
+        epoch: in force.
+        response_id: of the response in progress; left out when there is none.
+        event: the model's own record, at most 65,536 bytes.
+
     Raises:
         TypeError: `event` is no JSON.
         ValueError: it is larger than `MODEL_EVENT_BYTES_MAX`.
@@ -153,7 +200,18 @@ class ModelEvent(RealtimeEvent):
 
 @frozen(kw_only=True)
 class PlaybackRecord:
-    """What an acknowledgement or a truncation did to the playback cursor and to history."""
+    """What an acknowledgement or a truncation did to the playback cursor and to history.
+
+    Attributes:
+        session_id: of the session.
+        epoch: in force.
+        item_id: whose sound it is about.
+        played_ms: how much was played, in milliseconds.
+        committed_ms: how much counts as heard, in milliseconds.
+        truncate: whether the item was cut by the client.
+        playback: the cursor after it.
+        history_committed: whether the history has what was heard.
+    """
 
     type: ClassVar[str] = "playback.acknowledged"
 
@@ -169,7 +227,11 @@ class PlaybackRecord:
 
 @frozen(kw_only=True)
 class PlaybackAcknowledged(RealtimeEvent):
-    """A `playback.ack` or a truncation took effect."""
+    """A `playback.ack` or a truncation took effect.
+
+    Attributes:
+        event: what it did.
+    """
 
     type: ClassVar[str] = "playback.acknowledged"
     kind: ClassVar[EventKind] = EventKind.CONVERSATION
@@ -180,7 +242,16 @@ class PlaybackAcknowledged(RealtimeEvent):
 
 @frozen(kw_only=True)
 class OverlapDecision(RealtimeEvent):
-    """What to do with input that came during a response; `metadata` has the numbers it rests on."""
+    """What to do with input that came during a response; `metadata` has the numbers it rests on.
+
+    Attributes:
+        session_id: of the session.
+        epoch: in force.
+        policy: the session's `overlap_policy`.
+        action: what is done with the input.
+        reason: why: `server_vad_speech_started`, `client_force_listen`, ...
+        metadata: the numbers that it rests on.
+    """
 
     type: ClassVar[str] = "overlap.decision"
     kind: ClassVar[EventKind] = EventKind.INPUT
@@ -196,7 +267,14 @@ class OverlapDecision(RealtimeEvent):
 
 @frozen(kw_only=True)
 class SpeakRecord:
-    """Where and why a response began to speak."""
+    """Where and why a response began to speak.
+
+    Attributes:
+        session_id: of the session.
+        epoch: of the response.
+        model_speak: whether the model decided to speak.
+        stage_metrics: figures of the stages so far, by the stage's id.
+    """
 
     session_id: str
     epoch: int
@@ -206,7 +284,11 @@ class SpeakRecord:
 
 @frozen(kw_only=True)
 class ResponseSpeak(ResponseScopedEvent):
-    """The response produced its first unit."""
+    """The response produced its first unit.
+
+    Attributes:
+        metadata: where and why.
+    """
 
     type: ClassVar[str] = "response.speak"
     tier: ClassVar[int] = 3
@@ -216,7 +298,16 @@ class ResponseSpeak(ResponseScopedEvent):
 
 @frozen(kw_only=True)
 class ListenRecord:
-    """Why there is no output: `silence_or_noise`, `model_listen`, `buffering`, `continuation_limit`, ..."""
+    """Why there is no output: `silence_or_noise`, `model_listen`, `buffering`, `continuation_limit`, ...
+
+    Attributes:
+        session_id: of the session.
+        epoch: in force.
+        reason: why there is no output.
+        model_listen: whether the model decided so.
+        buffering: whether it still takes in what it was given.
+        end_of_turn: whether the model's turn is over.
+    """
 
     session_id: str
     epoch: int
@@ -228,7 +319,13 @@ class ListenRecord:
 
 @frozen(kw_only=True)
 class ListeningResponse:
-    """The response object of a listen decision; it has an id only when it belongs to a response."""
+    """The response object of a listen decision; it has an id only when it belongs to a response.
+
+    Attributes:
+        id: of the response that the decision belongs to.
+        status: always `listening`.
+        metadata: why.
+    """
 
     object: ClassVar[str] = "realtime.response"
 
@@ -239,7 +336,14 @@ class ListeningResponse:
 
 @frozen(kw_only=True)
 class ResponseListen(RealtimeEvent):
-    """The system listens on. Without `response_id` it is a sign of life and closes nothing."""
+    """The system listens on. Without `response_id` it is a sign of life and closes nothing.
+
+    Attributes:
+        session_id: of the session.
+        epoch: in force.
+        response: the decision as a response object.
+        response_id: of the response that it ends; left out for a sign of life.
+    """
 
     type: ClassVar[str] = "response.listen"
     kind: ClassVar[EventKind] = EventKind.RESPONSE

@@ -38,6 +38,19 @@ class AppendHints:
 
     `transcript` is what the client believes was said. `vad` is the client's detector output with `is_speech`,
     `speech_probability` or `probability`.
+
+    Attributes:
+        is_speech: whether it is speech.
+        speech_probability: 0 to 1; speech from 0.5 on.
+        vad: the client's detector: `is_speech`, `speech_probability` or `probability`.
+        duration_ms: length of the sound.
+        audio_start_ms: where it begins.
+        audio_end_ms: where it ends.
+        force_listen: during a response: listen on.
+        force_barge_in: during a response: cut it.
+        overlap_action: the same in words: `barge_in`, `listen` or `drop`, and words that mean these.
+        transcript: what the client believes was said.
+        max_slice_nums: 1 or nothing: pictures are not cut up.
     """
 
     is_speech: bool | None = field(default=None, metadata=wire("speech", read=read_boolean))

@@ -21,7 +21,11 @@ from duplex_trio.protocol.realtime.response_options import ResponseCreateOptions
 
 @frozen(kw_only=True)
 class RealtimeCommand:
-    """A client message. `event_id` is the client's own name for it, echoed by errors."""
+    """A client message. `event_id` is the client's own name for it, echoed by errors.
+
+    Attributes:
+        event_id: the client's own name for the message, which errors give back.
+    """
 
     type: ClassVar[str]
 
@@ -30,7 +34,11 @@ class RealtimeCommand:
 
 @frozen(kw_only=True)
 class UpdateSession(RealtimeCommand):
-    """Change the session. `patch` is the client's session object, unread."""
+    """Change the session. `patch` is the client's session object, unread.
+
+    Attributes:
+        patch: the session object, with the fields to change.
+    """
 
     type: ClassVar[str] = "session.update"
 
@@ -39,7 +47,11 @@ class UpdateSession(RealtimeCommand):
 
 @frozen(kw_only=True)
 class AppendAudio(RealtimeCommand):
-    """Append sound to the input buffer. `audio` is in the wire format: base64 is undone, the encoding not."""
+    """Append sound to the input buffer. `audio` is in the wire format: base64 is undone, the encoding not.
+
+    Attributes:
+        audio: sound in the session's input format, base64.
+    """
 
     type: ClassVar[str] = "input_audio_buffer.append"
 
@@ -66,7 +78,11 @@ class ClearInput(RealtimeCommand):
 
 @frozen(kw_only=True)
 class ClearOutputAudio(RealtimeCommand):
-    """Stop the sound of a response (None: of the current one)."""
+    """Stop the sound of a response (None: of the current one).
+
+    Attributes:
+        response_id: whose sound; None: of the current one.
+    """
 
     type: ClassVar[str] = "output_audio_buffer.clear"
 
@@ -75,7 +91,11 @@ class ClearOutputAudio(RealtimeCommand):
 
 @frozen(kw_only=True)
 class CreateResponse(RealtimeCommand):
-    """Answer what is in the conversation."""
+    """Answer what is in the conversation.
+
+    Attributes:
+        options: what is different for this response.
+    """
 
     type: ClassVar[str] = "response.create"
 
@@ -84,7 +104,11 @@ class CreateResponse(RealtimeCommand):
 
 @frozen(kw_only=True)
 class CancelResponse(RealtimeCommand):
-    """Cancel a response (None: the current one)."""
+    """Cancel a response (None: the current one).
+
+    Attributes:
+        response_id: which; None: the current one.
+    """
 
     type: ClassVar[str] = "response.cancel"
 
@@ -93,7 +117,12 @@ class CancelResponse(RealtimeCommand):
 
 @frozen(kw_only=True)
 class CreateItem(RealtimeCommand):
-    """Put an item into the conversation after `previous_item_id` (None: at the end; `root`: at the front)."""
+    """Put an item into the conversation after `previous_item_id` (None: at the end; `root`: at the front).
+
+    Attributes:
+        item: a message, or the output of a function call.
+        previous_item_id: behind which item; None: at the end; `root`: at the front.
+    """
 
     type: ClassVar[str] = "conversation.item.create"
 
@@ -103,7 +132,11 @@ class CreateItem(RealtimeCommand):
 
 @frozen(kw_only=True)
 class DeleteItem(RealtimeCommand):
-    """Remove an item from the conversation."""
+    """Remove an item from the conversation.
+
+    Attributes:
+        item_id: which item.
+    """
 
     type: ClassVar[str] = "conversation.item.delete"
 
@@ -112,7 +145,13 @@ class DeleteItem(RealtimeCommand):
 
 @frozen(kw_only=True)
 class TruncateItem(RealtimeCommand):
-    """Cut an assistant item to what was heard of its sound."""
+    """Cut an assistant item to what was heard of its sound.
+
+    Attributes:
+        item_id: which item, one of the assistant's.
+        content_index: which part of it; 0 here.
+        audio_end_ms: how much of its sound was heard, in milliseconds.
+    """
 
     type: ClassVar[str] = "conversation.item.truncate"
 
@@ -123,7 +162,11 @@ class TruncateItem(RealtimeCommand):
 
 @frozen(kw_only=True)
 class RetrieveItem(RealtimeCommand):
-    """Ask for an item as the server sees it."""
+    """Ask for an item as the server sees it.
+
+    Attributes:
+        item_id: which item.
+    """
 
     type: ClassVar[str] = "conversation.item.retrieve"
 

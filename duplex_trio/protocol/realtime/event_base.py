@@ -48,6 +48,9 @@ class RealtimeEvent:
     Class marks: `type` is the wire name; `tier` is 1 (OpenAI's), 2 (OpenAI's with extension data) or 3
     (ours); `kind` is the queue mark; `discard_on_cancel` says that once its response is cancelled an
     undelivered event of this class must not be delivered any more.
+
+    Attributes:
+        event_id: unique; a replay repeats it.
     """
 
     type: ClassVar[str]
@@ -60,7 +63,14 @@ class RealtimeEvent:
 
 @frozen(kw_only=True)
 class ResponseScopedEvent(RealtimeEvent):
-    """The base of the events about one part of one response."""
+    """The base of the events about one part of one response.
+
+    Attributes:
+        response_id: of the response.
+        item_id: of the item in it.
+        output_index: place of the item in the response.
+        content_index: place of the part in the item.
+    """
 
     kind: ClassVar[EventKind] = EventKind.RESPONSE
 

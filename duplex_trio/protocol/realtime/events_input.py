@@ -11,7 +11,12 @@ from duplex_trio.protocol.realtime.event_base import OMIT_NULL, OPENAI_REQUIRED,
 
 @frozen(kw_only=True)
 class InputAudioBufferCommitted(RealtimeEvent):
-    """The buffered input became the user item `item_id`."""
+    """The buffered input became the user item `item_id`.
+
+    Attributes:
+        previous_item_id: the item before it; None at the front.
+        item_id: of the user's item.
+    """
 
     type: ClassVar[str] = "input_audio_buffer.committed"
     kind: ClassVar[EventKind] = EventKind.INPUT
@@ -30,7 +35,12 @@ class InputAudioBufferCleared(RealtimeEvent):
 
 @frozen(kw_only=True)
 class InputAudioBufferSpeechStarted(RealtimeEvent):
-    """The user began to speak at `audio_start_ms` of the appended audio; `item_id` is the item to come."""
+    """The user began to speak at `audio_start_ms` of the appended audio; `item_id` is the item to come.
+
+    Attributes:
+        audio_start_ms: where in all appended sound, in milliseconds.
+        item_id: of the item that it will become.
+    """
 
     type: ClassVar[str] = "input_audio_buffer.speech_started"
     kind: ClassVar[EventKind] = EventKind.INPUT
@@ -41,7 +51,12 @@ class InputAudioBufferSpeechStarted(RealtimeEvent):
 
 @frozen(kw_only=True)
 class InputAudioBufferSpeechStopped(RealtimeEvent):
-    """The user stopped speaking at `audio_end_ms` of the appended audio."""
+    """The user stopped speaking at `audio_end_ms` of the appended audio.
+
+    Attributes:
+        audio_end_ms: where in all appended sound, in milliseconds.
+        item_id: of the item that it will become.
+    """
 
     type: ClassVar[str] = "input_audio_buffer.speech_stopped"
     kind: ClassVar[EventKind] = EventKind.INPUT
@@ -52,7 +67,13 @@ class InputAudioBufferSpeechStopped(RealtimeEvent):
 
 @frozen(kw_only=True)
 class InputAudioBufferTimeoutTriggered(RealtimeEvent):
-    """Nobody spoke for `idle_timeout_ms` after the last answer; the silence was committed as `item_id`."""
+    """Nobody spoke for `idle_timeout_ms` after the last answer; the silence was committed as `item_id`.
+
+    Attributes:
+        audio_start_ms: where the silence began, in milliseconds of all appended sound.
+        audio_end_ms: where it ended.
+        item_id: of the item made of it.
+    """
 
     type: ClassVar[str] = "input_audio_buffer.timeout_triggered"
     kind: ClassVar[EventKind] = EventKind.INPUT
@@ -64,7 +85,11 @@ class InputAudioBufferTimeoutTriggered(RealtimeEvent):
 
 @frozen(kw_only=True)
 class DurationUsage:
-    """Transcription billed by the length of the audio, in seconds."""
+    """Transcription billed by the length of the audio, in seconds.
+
+    Attributes:
+        seconds: of sound.
+    """
 
     type: ClassVar[str] = "duration"
 
@@ -73,7 +98,13 @@ class DurationUsage:
 
 @frozen(kw_only=True)
 class TokenUsage:
-    """Transcription billed by tokens."""
+    """Transcription billed by tokens.
+
+    Attributes:
+        input_tokens: read.
+        output_tokens: written.
+        total_tokens: both.
+    """
 
     type: ClassVar[str] = "tokens"
 
@@ -87,7 +118,13 @@ TranscriptionUsage = DurationUsage | TokenUsage
 
 @frozen(kw_only=True)
 class ConversationItemInputAudioTranscriptionDelta(RealtimeEvent):
-    """A further piece of the transcript of a user item."""
+    """A further piece of the transcript of a user item.
+
+    Attributes:
+        item_id: of the user's item.
+        content_index: the part with the sound.
+        delta: further text.
+    """
 
     type: ClassVar[str] = "conversation.item.input_audio_transcription.delta"
     kind: ClassVar[EventKind] = EventKind.INPUT
@@ -99,7 +136,14 @@ class ConversationItemInputAudioTranscriptionDelta(RealtimeEvent):
 
 @frozen(kw_only=True)
 class ConversationItemInputAudioTranscriptionCompleted(RealtimeEvent):
-    """The whole transcript of a user item."""
+    """The whole transcript of a user item.
+
+    Attributes:
+        item_id: of the user's item.
+        content_index: the part with the sound.
+        transcript: all of it.
+        usage: what it is billed by.
+    """
 
     type: ClassVar[str] = "conversation.item.input_audio_transcription.completed"
     kind: ClassVar[EventKind] = EventKind.INPUT
@@ -112,7 +156,14 @@ class ConversationItemInputAudioTranscriptionCompleted(RealtimeEvent):
 
 @frozen(kw_only=True)
 class TranscriptionError:
-    """Why transcription failed."""
+    """Why transcription failed.
+
+    Attributes:
+        type: error class.
+        code: what went wrong.
+        message: for people.
+        param: the field at fault.
+    """
 
     type: str
     code: str
@@ -122,7 +173,13 @@ class TranscriptionError:
 
 @frozen(kw_only=True)
 class ConversationItemInputAudioTranscriptionFailed(RealtimeEvent):
-    """No transcript will come for a user item."""
+    """No transcript will come for a user item.
+
+    Attributes:
+        item_id: of the user's item.
+        content_index: the part with the sound.
+        error: why.
+    """
 
     type: ClassVar[str] = "conversation.item.input_audio_transcription.failed"
     kind: ClassVar[EventKind] = EventKind.INPUT
@@ -134,7 +191,11 @@ class ConversationItemInputAudioTranscriptionFailed(RealtimeEvent):
 
 @frozen(kw_only=True)
 class OutputAudioBufferStarted(RealtimeEvent):
-    """The first sound of a response left the server."""
+    """The first sound of a response left the server.
+
+    Attributes:
+        response_id: of the response.
+    """
 
     type: ClassVar[str] = "output_audio_buffer.started"
     kind: ClassVar[EventKind] = EventKind.RESPONSE
@@ -144,7 +205,11 @@ class OutputAudioBufferStarted(RealtimeEvent):
 
 @frozen(kw_only=True)
 class OutputAudioBufferStopped(RealtimeEvent):
-    """All sound of a response was played."""
+    """All sound of a response was played.
+
+    Attributes:
+        response_id: of the response.
+    """
 
     type: ClassVar[str] = "output_audio_buffer.stopped"
     kind: ClassVar[EventKind] = EventKind.RESPONSE
@@ -154,7 +219,11 @@ class OutputAudioBufferStopped(RealtimeEvent):
 
 @frozen(kw_only=True)
 class OutputAudioBufferCleared(RealtimeEvent):
-    """Stop playing `response_id`; None when there never was a response."""
+    """Stop playing `response_id`; None when there never was a response.
+
+    Attributes:
+        response_id: of the response.
+    """
 
     type: ClassVar[str] = "output_audio_buffer.cleared"
     kind: ClassVar[EventKind] = EventKind.RESPONSE

@@ -13,7 +13,11 @@ from duplex_trio.protocol.realtime.response import RealtimeResponse
 
 @frozen(kw_only=True)
 class ResponseCreated(RealtimeEvent):
-    """A response began."""
+    """A response began.
+
+    Attributes:
+        response: in progress, without items.
+    """
 
     type: ClassVar[str] = "response.created"
     kind: ClassVar[EventKind] = EventKind.RESPONSE
@@ -23,7 +27,13 @@ class ResponseCreated(RealtimeEvent):
 
 @frozen(kw_only=True)
 class ResponseOutputItemAdded(RealtimeEvent):
-    """The response has an item, still empty."""
+    """The response has an item, still empty.
+
+    Attributes:
+        response_id: of the response.
+        output_index: place of the item in it.
+        item: the item, without content.
+    """
 
     type: ClassVar[str] = "response.output_item.added"
     kind: ClassVar[EventKind] = EventKind.RESPONSE
@@ -35,7 +45,11 @@ class ResponseOutputItemAdded(RealtimeEvent):
 
 @frozen(kw_only=True)
 class ResponseContentPartAdded(ResponseScopedEvent):
-    """The item has a part, still empty."""
+    """The item has a part, still empty.
+
+    Attributes:
+        part: the part, without content.
+    """
 
     type: ClassVar[str] = "response.content_part.added"
 
@@ -44,7 +58,11 @@ class ResponseContentPartAdded(ResponseScopedEvent):
 
 @frozen(kw_only=True)
 class ResponseOutputAudioDelta(ResponseScopedEvent):
-    """A further piece of sound. `delta` is in the client's output format; it is base64 only on the wire."""
+    """A further piece of sound. `delta` is in the client's output format; it is base64 only on the wire.
+
+    Attributes:
+        delta: sound in the session's output format, base64.
+    """
 
     type: ClassVar[str] = "response.output_audio.delta"
     kind: ClassVar[EventKind] = EventKind.MEDIA
@@ -55,7 +73,11 @@ class ResponseOutputAudioDelta(ResponseScopedEvent):
 
 @frozen(kw_only=True)
 class ResponseOutputAudioTranscriptDelta(ResponseScopedEvent):
-    """The text that goes with the sound before it; may be empty."""
+    """The text that goes with the sound before it; may be empty.
+
+    Attributes:
+        delta: further text.
+    """
 
     type: ClassVar[str] = "response.output_audio_transcript.delta"
     discard_on_cancel: ClassVar[bool] = True
@@ -65,7 +87,11 @@ class ResponseOutputAudioTranscriptDelta(ResponseScopedEvent):
 
 @frozen(kw_only=True)
 class ResponseOutputTextDelta(ResponseScopedEvent):
-    """A further piece of a text answer."""
+    """A further piece of a text answer.
+
+    Attributes:
+        delta: further text.
+    """
 
     type: ClassVar[str] = "response.output_text.delta"
     discard_on_cancel: ClassVar[bool] = True
@@ -82,7 +108,11 @@ class ResponseOutputAudioDone(ResponseScopedEvent):
 
 @frozen(kw_only=True)
 class ResponseOutputAudioTranscriptDone(ResponseScopedEvent):
-    """The whole transcript, also of a response that was cut."""
+    """The whole transcript, also of a response that was cut.
+
+    Attributes:
+        transcript: all of it, also what was not heard.
+    """
 
     type: ClassVar[str] = "response.output_audio_transcript.done"
 
@@ -91,7 +121,11 @@ class ResponseOutputAudioTranscriptDone(ResponseScopedEvent):
 
 @frozen(kw_only=True)
 class ResponseOutputTextDone(ResponseScopedEvent):
-    """The whole text."""
+    """The whole text.
+
+    Attributes:
+        text: all of it.
+    """
 
     type: ClassVar[str] = "response.output_text.done"
 
@@ -100,7 +134,11 @@ class ResponseOutputTextDone(ResponseScopedEvent):
 
 @frozen(kw_only=True)
 class ResponseContentPartDone(ResponseScopedEvent):
-    """The part is complete."""
+    """The part is complete.
+
+    Attributes:
+        part: the part as it stays.
+    """
 
     type: ClassVar[str] = "response.content_part.done"
 
@@ -109,7 +147,15 @@ class ResponseContentPartDone(ResponseScopedEvent):
 
 @frozen(kw_only=True)
 class ResponseFunctionCallArgumentsDelta(RealtimeEvent):
-    """A further piece of the JSON text of a call's arguments."""
+    """A further piece of the JSON text of a call's arguments.
+
+    Attributes:
+        response_id: of the response.
+        item_id: of the call's item.
+        output_index: place of the item in the response.
+        call_id: what its output refers to.
+        delta: further text.
+    """
 
     type: ClassVar[str] = "response.function_call_arguments.delta"
     kind: ClassVar[EventKind] = EventKind.RESPONSE
@@ -123,7 +169,16 @@ class ResponseFunctionCallArgumentsDelta(RealtimeEvent):
 
 @frozen(kw_only=True)
 class ResponseFunctionCallArgumentsDone(RealtimeEvent):
-    """The whole JSON text of a call's arguments."""
+    """The whole JSON text of a call's arguments.
+
+    Attributes:
+        response_id: of the response.
+        item_id: of the call's item.
+        output_index: place of the item in the response.
+        call_id: what its output refers to.
+        name: of the function.
+        arguments: JSON text of an object.
+    """
 
     type: ClassVar[str] = "response.function_call_arguments.done"
     kind: ClassVar[EventKind] = EventKind.RESPONSE
@@ -138,7 +193,13 @@ class ResponseFunctionCallArgumentsDone(RealtimeEvent):
 
 @frozen(kw_only=True)
 class ResponseOutputItemDone(RealtimeEvent):
-    """The item is final."""
+    """The item is final.
+
+    Attributes:
+        response_id: of the response.
+        output_index: place of the item in it.
+        item: the item as it stays; its transcript ends where it was heard.
+    """
 
     type: ClassVar[str] = "response.output_item.done"
     kind: ClassVar[EventKind] = EventKind.RESPONSE
@@ -150,7 +211,11 @@ class ResponseOutputItemDone(RealtimeEvent):
 
 @frozen(kw_only=True)
 class ResponseDone(RealtimeEvent):
-    """The response is over; exactly one for each response."""
+    """The response is over; exactly one for each response.
+
+    Attributes:
+        response: with its items, how it ended, and its usage.
+    """
 
     type: ClassVar[str] = "response.done"
     kind: ClassVar[EventKind] = EventKind.RESPONSE

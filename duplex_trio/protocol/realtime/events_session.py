@@ -13,7 +13,11 @@ from duplex_trio.protocol.realtime.event_base import OMIT_NULL, EventKind, Realt
 
 @frozen(kw_only=True)
 class SessionCreated(RealtimeEvent):
-    """The session is open. `session` is the effective session object, already in the client's dialect."""
+    """The session is open. `session` is the effective session object, already in the client's dialect.
+
+    Attributes:
+        session: the session object, in the client's dialect.
+    """
 
     type: ClassVar[str] = "session.created"
     kind: ClassVar[EventKind] = EventKind.SESSION
@@ -23,7 +27,11 @@ class SessionCreated(RealtimeEvent):
 
 @frozen(kw_only=True)
 class SessionUpdated(RealtimeEvent):
-    """An update was accepted. `session` is the whole effective session object."""
+    """An update was accepted. `session` is the whole effective session object.
+
+    Attributes:
+        session: the whole session object, in the client's dialect.
+    """
 
     type: ClassVar[str] = "session.updated"
     kind: ClassVar[EventKind] = EventKind.SESSION
@@ -33,7 +41,14 @@ class SessionUpdated(RealtimeEvent):
 
 @frozen(kw_only=True)
 class RateLimit:
-    """One limit: how much there is, how much remains, and seconds until it is whole again."""
+    """One limit: how much there is, how much remains, and seconds until it is whole again.
+
+    Attributes:
+        name: of what.
+        limit: how much there is.
+        remaining: how much is left.
+        reset_seconds: until it is whole again.
+    """
 
     name: Literal["requests", "tokens"]
     limit: int
@@ -43,7 +58,11 @@ class RateLimit:
 
 @frozen(kw_only=True)
 class RateLimitsUpdated(RealtimeEvent):
-    """Follows each `response.done`; a server of one's own has no limits to report."""
+    """Follows each `response.done`; a server of one's own has no limits to report.
+
+    Attributes:
+        rate_limits: none.
+    """
 
     type: ClassVar[str] = "rate_limits.updated"
     kind: ClassVar[EventKind] = EventKind.RESPONSE
@@ -53,7 +72,15 @@ class RateLimitsUpdated(RealtimeEvent):
 
 @frozen(kw_only=True)
 class ErrorDetail:
-    """What went wrong. `event_id` is that of the client message at fault, `param` the field at fault."""
+    """What went wrong. `event_id` is that of the client message at fault, `param` the field at fault.
+
+    Attributes:
+        type: error class.
+        code: what went wrong.
+        message: one sentence for people.
+        param: the field at fault, as a path in the client's message.
+        event_id: that of the client's message.
+    """
 
     type: str
     code: str
@@ -75,7 +102,11 @@ class ErrorDetail:
 
 @frozen(kw_only=True)
 class ErrorEvent(RealtimeEvent):
-    """A message was refused or something failed; the session goes on unless a terminal event follows."""
+    """A message was refused or something failed; the session goes on unless a terminal event follows.
+
+    Attributes:
+        error: what went wrong.
+    """
 
     type: ClassVar[str] = "error"
     kind: ClassVar[EventKind] = EventKind.ERROR

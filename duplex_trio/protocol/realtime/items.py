@@ -20,7 +20,11 @@ Role = Literal["user", "assistant", "system"]
 
 @frozen
 class InputTextPart:
-    """Text from the user or the system."""
+    """Text from the user or the system.
+
+    Attributes:
+        text: what was written.
+    """
 
     type: ClassVar[str] = "input_text"
 
@@ -34,6 +38,12 @@ class InputAudioPart:
     `audio` is base64 as the client sent it, in `format` at `sample_rate_hz` (None: as the session declared),
     and None for sound that came through the input buffer. `transcript` is written even when None, for clients
     demand the key.
+
+    Attributes:
+        audio: base64, in a message that a client creates.
+        transcript: what was said; null while it is not known.
+        format: encoding of `audio`; the session's by default.
+        sample_rate_hz: of `audio`; the session's by default.
     """
 
     type: ClassVar[str] = "input_audio"
@@ -46,7 +56,12 @@ class InputAudioPart:
 
 @frozen
 class InputImagePart:
-    """An image from the user, as a `data:` URL."""
+    """An image from the user, as a `data:` URL.
+
+    Attributes:
+        image_url: a `data:` URL of a JPEG or PNG.
+        detail: read and without effect here.
+    """
 
     type: ClassVar[str] = "input_image"
 
@@ -56,7 +71,11 @@ class InputImagePart:
 
 @frozen
 class OutputTextPart:
-    """Text from the assistant."""
+    """Text from the assistant.
+
+    Attributes:
+        text: what was written.
+    """
 
     type: ClassVar[str] = "output_text"
 
@@ -65,7 +84,12 @@ class OutputTextPart:
 
 @frozen
 class OutputAudioPart:
-    """Sound from the assistant; `audio` stays None because the client already has it."""
+    """Sound from the assistant; `audio` stays None because the client already has it.
+
+    Attributes:
+        transcript: what was said, as far as it was heard.
+        audio: left out: the client has it.
+    """
 
     type: ClassVar[str] = "output_audio"
 
@@ -79,7 +103,14 @@ ItemPart = InputTextPart | InputAudioPart | InputImagePart | OutputTextPart | Ou
 
 @frozen(kw_only=True)
 class MessageItem:
-    """One message of the conversation."""
+    """One message of the conversation.
+
+    Attributes:
+        id: of the item; chosen by the server if the client does not.
+        role: whose message.
+        status: `incomplete` when it was cut.
+        content: its parts.
+    """
 
     type: ClassVar[str] = "message"
     object: ClassVar[str] = "realtime.item"
@@ -92,7 +123,15 @@ class MessageItem:
 
 @frozen(kw_only=True)
 class FunctionCallItem:
-    """A call the model wants made; `arguments` is JSON text."""
+    """A call the model wants made; `arguments` is JSON text.
+
+    Attributes:
+        id: of the item.
+        call_id: what its output refers to.
+        name: of the function.
+        arguments: JSON text of an object.
+        status: `incomplete` when it was cut.
+    """
 
     type: ClassVar[str] = "function_call"
     object: ClassVar[str] = "realtime.item"
@@ -106,7 +145,14 @@ class FunctionCallItem:
 
 @frozen(kw_only=True)
 class FunctionCallOutputItem:
-    """What the client got from making the call `call_id`."""
+    """What the client got from making the call `call_id`.
+
+    Attributes:
+        id: of the item; chosen by the server if the client does not.
+        call_id: of the call.
+        output: what the function gave, as text.
+        status: always `completed`.
+    """
 
     type: ClassVar[str] = "function_call_output"
     object: ClassVar[str] = "realtime.item"
@@ -122,7 +168,11 @@ Item = MessageItem | FunctionCallItem | FunctionCallOutputItem
 
 @frozen
 class ItemReference:
-    """A stand-in, in `response.create`'s `input`, for an item already in the conversation."""
+    """A stand-in, in `response.create`'s `input`, for an item already in the conversation.
+
+    Attributes:
+        id: of the item.
+    """
 
     type: ClassVar[str] = "item_reference"
 
@@ -131,7 +181,11 @@ class ItemReference:
 
 @frozen
 class AudioContentPart:
-    """The sound of a response in `response.content_part.*` events; these say `audio`, not `output_audio`."""
+    """The sound of a response in `response.content_part.*` events; these say `audio`, not `output_audio`.
+
+    Attributes:
+        transcript: empty at first, whole at the end.
+    """
 
     type: ClassVar[str] = "audio"
 
@@ -140,7 +194,11 @@ class AudioContentPart:
 
 @frozen
 class TextContentPart:
-    """The text of a response in `response.content_part.*` events."""
+    """The text of a response in `response.content_part.*` events.
+
+    Attributes:
+        text: empty at first, whole at the end.
+    """
 
     type: ClassVar[str] = "text"
 

@@ -20,7 +20,13 @@ Modality = Literal["text", "audio"]
 
 @frozen(kw_only=True)
 class StatusError:
-    """Why a response failed."""
+    """Why a response failed.
+
+    Attributes:
+        type: error class.
+        code: what went wrong.
+        message: for people.
+    """
 
     type: str
     code: str
@@ -29,7 +35,13 @@ class StatusError:
 
 @frozen(kw_only=True)
 class StatusDetails:
-    """How a response ended. `reason` is one of OpenAI's; the precise one travels in the duplex extension."""
+    """How a response ended. `reason` is one of OpenAI's; the precise one travels in the duplex extension.
+
+    Attributes:
+        type: how it ended.
+        reason: why it was cancelled or is incomplete.
+        error: why it failed.
+    """
 
     type: Literal["completed", "cancelled", "failed", "incomplete"]
     reason: StatusReason | None = field(default=None, metadata=OMIT_NULL)
@@ -38,7 +50,13 @@ class StatusDetails:
 
 @frozen(kw_only=True)
 class CachedTokensDetails:
-    """Cached input tokens by modality."""
+    """Cached input tokens by modality.
+
+    Attributes:
+        text_tokens: of text.
+        audio_tokens: of sound.
+        image_tokens: of pictures.
+    """
 
     text_tokens: int = 0
     audio_tokens: int = 0
@@ -47,7 +65,15 @@ class CachedTokensDetails:
 
 @frozen(kw_only=True)
 class InputTokenDetails:
-    """Input tokens by modality, and how many of them came from a cache."""
+    """Input tokens by modality, and how many of them came from a cache.
+
+    Attributes:
+        text_tokens: of text.
+        audio_tokens: of sound.
+        image_tokens: of pictures.
+        cached_tokens: that came from a cache.
+        cached_tokens_details: these by modality.
+    """
 
     text_tokens: int = 0
     audio_tokens: int = 0
@@ -58,7 +84,12 @@ class InputTokenDetails:
 
 @frozen(kw_only=True)
 class OutputTokenDetails:
-    """Output tokens by modality."""
+    """Output tokens by modality.
+
+    Attributes:
+        text_tokens: of text.
+        audio_tokens: of sound.
+    """
 
     text_tokens: int = 0
     audio_tokens: int = 0
@@ -66,7 +97,15 @@ class OutputTokenDetails:
 
 @frozen(kw_only=True)
 class Usage:
-    """Tokens a response consumed and made; `total_tokens` is input plus output."""
+    """Tokens a response consumed and made; `total_tokens` is input plus output.
+
+    Attributes:
+        total_tokens: read and written.
+        input_tokens: read.
+        output_tokens: written.
+        input_token_details: those read, by modality.
+        output_token_details: those written, by modality.
+    """
 
     total_tokens: int = 0
     input_tokens: int = 0
@@ -77,7 +116,12 @@ class Usage:
 
 @frozen(kw_only=True)
 class ResponseAudioOutput:
-    """The voice and the wire format (`{"type": "audio/pcm", "rate": 24000}`) of a response's sound."""
+    """The voice and the wire format (`{"type": "audio/pcm", "rate": 24000}`) of a response's sound.
+
+    Attributes:
+        format: such as `{"type": "audio/pcm", "rate": 24000}`.
+        voice: its name.
+    """
 
     format: Mapping[str, Any] | None = field(default=None, metadata=OMIT_NULL)
     voice: str | None = field(default=None, metadata=OMIT_NULL)
@@ -85,7 +129,11 @@ class ResponseAudioOutput:
 
 @frozen(kw_only=True)
 class ResponseAudio:
-    """How a response sounds."""
+    """How a response sounds.
+
+    Attributes:
+        output: its format and voice.
+    """
 
     output: ResponseAudioOutput
 
@@ -98,6 +146,18 @@ class RealtimeResponse:
     was cut or failed). `conversation_id` is None for a response outside the conversation. `metadata` is the
     client's own map of strings, never ours. `modalities` is written `output_modalities` in the GA and duplex
     dialects.
+
+    Attributes:
+        id: of the response.
+        status: how far it is, or how it ended.
+        status_details: more about the end; null before it and after a usual one.
+        output: its items; empty at creation.
+        conversation_id: null for a response outside of the conversation.
+        modalities: `text`, `audio`, or both.
+        max_output_tokens: the limit; null where the session's counts.
+        metadata: the client's own strings.
+        usage: tokens, at the end.
+        audio: how it sounds.
     """
 
     object: ClassVar[str] = "realtime.response"

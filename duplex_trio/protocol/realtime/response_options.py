@@ -56,6 +56,24 @@ class ResponseCreateOptions:
 
     `conversation` "none" keeps the response out of the conversation; `input` then stands in for it.
     `output_format` is what the client wrote, unread. `tools` and `tool_choice` are OpenAI's objects.
+
+    Attributes:
+        instructions: instead of the session's.
+        output_modalities: `text`, `audio`, or both.
+        conversation: `none` keeps it out of the conversation.
+        metadata: 16 strings at most, given back in the response.
+        input: items that stand in for the conversation.
+        max_output_tokens: a positive number, or `inf`.
+        tools: instead of the session's.
+        tool_choice: instead of the session's.
+        parallel_tool_calls: as in the session.
+        temperature: 0 to 2.
+        voice: its name.
+        speed: 0.25 to 1.5.
+        output_format: encoding of the answer's sound.
+        prompt: as in the session.
+        reasoning: as in the session.
+        extra_body: knobs of the model.
     """
 
     instructions: str | None = field(default=None, metadata=_like_session("instructions"))
