@@ -17,7 +17,8 @@ What is exported here is for everybody who builds on this package; docs/testing.
 
 The rest is the project's own, and may change at any time: `invariants` and `snapshots` (what holds inside of sessions
 and engines), `program`, `steps`, `fuzz`, `chaos` (whatever may happen, in any order), `scenarios`, `odd_models`,
-`transcript`, `openai_events`, `kept_logs` (golden transcripts), `replicas`, `process_faults`, `http_faults`,
+`transcript`, `openai_events`, `kept_logs` (golden transcripts), `wire_reference`
+(docs/wire.md), `replicas`, `process_faults`, `http_faults`,
 `vllm_server`, `workers`, `gates` (parts that break or wait), `videos`, `video_*`, `watched` (steered video),
 `browser`, `server_process`, `serve_command`, `wheels`, `raw_websocket`, `http2_client`, `wire_peer` (real peers).
 """

@@ -58,6 +58,7 @@ __all__ = [
     "apply_patch",
     "default_config",
     "render_session",
+    "session_fields",
 ]
 
 MAX_IDLE_TIMEOUT_S: Final = 86_400.0
@@ -149,6 +150,18 @@ def render_session(
     rendered |= _flat_fields(config) | _state_fields(state)
     copied: dict[str, Any] = checks.json_copy(rendered, "session")
     return copied
+
+
+def session_fields() -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The fields of a session that a client may set, each with where it is read; the first that is there wins."""
+    formats = (
+        ("input_format", ("audio.input.format", "input_audio_format")),
+        ("output_format", ("audio.output.format", "output_audio_format", "response_format")),
+        ("turn_detection", ("audio.input.turn_detection", "turn_detection")),
+        ("overlap_policy", ("extra_body.overlap_policy", "overlap_policy")),
+        ("extra_body", ("extra_body",)),
+    )
+    return (*((known.name, known.paths) for known in TIER1_FIELDS + _DUPLEX_FIELDS), *formats)
 
 
 def _check_type(reader: PatchReader) -> None:

@@ -50,6 +50,22 @@ class DuplexSessionConfig(SessionConfig):
     `by_duration`: speech over an answer cuts it once there are `overlap_barge_in_ms` of it.
     `playback_commit_policy` is fixed at open. `extra_body` holds the model's knobs. `defaults` is where a
     field returns to when the client sends null.
+
+    Attributes:
+        defaults: what a field returns to with null.
+        initial_user_text: a user's message that the conversation begins with.
+        ref_audio: the voice reference, for models that speak with one.
+        idle_timeout_s: seconds of silence of the client after which its connection is closed; 0 for the
+            default.
+        overlap_policy: what speech over an answer does: `barge_in_on_speech` cuts it, `listen_only` does not,
+            `by_duration` does after a while.
+        overlap_short_ack_ms: speech over an answer that is shorter is a word of assent.
+        overlap_barge_in_ms: speech over an answer that is longer cuts it, by duration.
+        overlap_silence_rms: loudness (RMS of full scale) from which on sound is speech, where nothing else
+            says so.
+        playback_commit_policy: what the history has of an answer: `ack_only` what was acknowledged,
+            `commit_all_on_done` all of it. Set at open.
+        extra_body: knobs of the model, merged key by key.
     """
 
     defaults: SessionDefaults

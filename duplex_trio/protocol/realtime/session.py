@@ -43,6 +43,30 @@ class SessionConfig:
     Values are checked; mappings are JSON and never changed in place.
     `output_modalities` with `audio` means speech with its transcript. `max_output_tokens` None is no limit.
     `unknown` holds what the client sent beyond the known fields, to be echoed.
+
+    Attributes:
+        model: any name is taken for the served model.
+        instructions: the system prompt.
+        output_modalities: `audio` for speech with its transcript, `text` for text.
+        voice: the voice's name.
+        speed: 0.25 to 1.5; 1 as the voice speaks.
+        input_format: encoding and rate of the client's sound.
+        output_format: encoding and rate of the answers' sound.
+        turn_detection: what ends the user's turn: `server_vad` or `semantic_vad`; null for commits by hand.
+        transcription: how input is transcribed; of it `language` has an effect.
+        noise_reduction: kept and shown; without effect.
+        tools: functions that the model may call.
+        tool_choice: `auto`, `none`, `required`, or one function.
+        temperature: 0 to 2; null for the model's own.
+        max_output_tokens: bound of one answer; `inf` for the model's own.
+        tracing: kept and shown; without effect.
+        include: kept and shown; without effect.
+        prompt: kept and shown; without effect.
+        metadata: the client's own strings; kept and shown.
+        parallel_tool_calls: false for one call at most.
+        reasoning: kept and shown; without effect.
+        truncation: what is left out of a conversation that is too long to read.
+        unknown: fields that nobody knows, kept and shown.
     """
 
     model: str
