@@ -49,12 +49,12 @@ export class EventLog {
   /** Note a message. @param {"out" | "in"} way */
   add(way, message, note = "") {
     const data = this.#rules.kept(message);
-    const last = this.#entries.at(-1);
-    if (last && this.#rules.quiet.has(data.type) && last.type === data.type) {
-      last.count += 1;
-      last.data = data;
-      const row = this.#rows.get(last);
-      if (row) row.querySelector(".log-note").textContent = `× ${last.count}`;
+    const same = this.#sameQuiet(data.type, way);
+    if (same) {
+      same.count += 1;
+      same.data = data;
+      const row = this.#rows.get(same);
+      if (row) row.querySelector(".log-note").textContent = `× ${same.count}`;
       return;
     }
     const at = (performance.now() - this.#beganAt) / 1000;
@@ -82,6 +82,17 @@ export class EventLog {
   #matches(entry) {
     if (!this.#chosen(entry)) return false;
     return !this.#words || JSON.stringify(entry.data).toLowerCase().includes(this.#words);
+  }
+
+  /** The line in which a message that tells little is only counted: of its type, since something else was told. */
+  #sameQuiet(type, way) {
+    if (!this.#rules.quiet.has(type)) return null;
+    for (let place = this.#entries.length - 1; place >= 0; place--) {
+      const entry = this.#entries[place];
+      if (!this.#rules.quiet.has(entry.type)) return null;
+      if (entry.type === type && entry.way === way) return entry;
+    }
+    return null;
   }
 
   #chosen(entry) {

@@ -1,1 +1,320 @@
-/** The page where people talk with the model. */
+/** The page: what its controls do, and what it shows of a conversation. The parts it is made of know nothing of it. */
+
+import { copy, saveAs } from "../shared/files.js";
+import { remember, remembered } from "../shared/key.js";
+import { EventLog } from "../shared/log.js";
+import { explainUnopened } from "../shared/server.js";
+import { clock } from "../shared/units.js";
+import { hideBanner, showAway, showBack } from "./banner.js";
+import { Board } from "./board.js";
+import { Call } from "./call.js";
+import { LOG_RULES, describe } from "./describe.js";
+import { explainDevice, explainEnd, explainError } from "./explain.js";
+import { heldBy, keysOf } from "./keys.js";
+import { linesOf } from "./lines.js";
+import { listDevices } from "./microphone.js";
+import { offerQuestions, wordsFor } from "./say.js";
+import { askDoor } from "./door.js";
+import { Settings } from "./settings.js";
+import { reveal } from "./sheet.js";
+import { TranscriptView } from "./transcript.js";
+import { Waves } from "./waves.js";
+
+const $ = (id) => document.getElementById(id);
+const ASK_AGAIN_MS = 1000;
+
+const log = new EventLog({ list: $("log-list"), empty: $("log-empty"), counter: $("log-count") }, LOG_RULES);
+const board = new Board();
+const view = new TranscriptView({
+  scroll: $("scroll"),
+  list: $("turns"),
+  older: $("older"),
+  empty: $("empty"),
+  newest: $("newest"),
+  news: $("news"),
+});
+const waves = new Waves($("waves"), () => call?.levels ?? { you: 0, model: 0 });
+const settings = new Settings((patch, field) => call && settings.noteSent(call.update(patch), field));
+
+/** @type {Call | null} */
+let call = null;
+/** Made at the first press, without which browsers let no page be heard. @type {AudioContext | null} */
+let context = null;
+/** What a visitor wanted before the model was there. @type {(() => void) | null} */
+let wanted = null;
+let key = remembered();
+let ready = false;
+let beganAt = 0;
+let drawing = 0;
+let name = "";
+
+// ---------------------------------------------------------------- the server, before and between conversations
+
+/** Ask the server how it is until there is somebody to talk to. */
+async function greet() {
+  const door = await askDoor(key);
+  ready = door.kind === "ready";
+  if (door.kind !== "key") $("door").hidden = true;
+  if (ready) return welcome(door);
+  if (door.kind === "key") return openDoor(door.wrong);
+  if (door.kind === "video") return location.replace("video");
+  show("loading", door);
+  setTimeout(greet, ASK_AGAIN_MS);
+}
+
+function welcome(door) {
+  name = door.models[0] ?? "";
+  $("model").textContent = name;
+  $("to-video").hidden = !door.video;
+  $("change-key").hidden = !key;
+  settings.offer(door);
+  showIdle();
+  wanted?.();
+  wanted = null;
+}
+
+function openDoor(wrong) {
+  $("door").hidden = false;
+  $("key-error").textContent = wrong ? "That key is not the one." : "";
+  show("key");
+  $("key").focus();
+}
+
+// ---------------------------------------------------------------- what people do
+
+/** The big button: begin, or the microphone of a conversation that is on. */
+async function talk(event) {
+  wake();
+  if (!ready) {
+    wanted = () => talk();
+    return show("loading", { kind: "loading" });
+  }
+  if (!call) begin();
+  if (!call.hasMicrophone) return open();
+  if (settings.mode !== "hold") return call.hear(!call.hears);
+  if (event?.detail === 0) hold(!call.hears); // by the keyboard or an aid, which cannot hold
+}
+
+function begin() {
+  hush();
+  hideBanner();
+  log.begin();
+  board.clear();
+  settings.begin();
+  let mine = null;
+  mine = call = new Call({ key, model: settings.model, session: settings.session() }, context, {
+    changed: () => mine === call && draw(),
+    message: (way, message) => mine === call && log.add(way, message, describe(message)),
+    phase: (phase, detail) => mine === call && moved(phase, detail),
+    figure: (figure, value) => mine === call && board.take(figure, value),
+    error: (error) => mine === call && refused(error),
+    lost: (reason) => mine === call && tell(explainDevice(reason), "warning"),
+  });
+  call.volume = Number($("volume").value);
+  if ($("output").value) call.playOn($("output").value);
+  beganAt = Date.now();
+  document.body.dataset.mode = "live";
+  document.body.dataset.heard = "false";
+  waves.run(true);
+  draw();
+}
+
+/** Let the model hear. */
+async function open() {
+  const mine = call;
+  try {
+    await mine.listen({ deviceId: $("input").value, muted: settings.mode === "hold" });
+    document.body.dataset.heard = "true";
+    settings.offerDevices(await listDevices()); // their names are told only now
+  } catch (error) {
+    if (mine === call) tell(explainDevice(error.kind ?? error.reason, error.message), "warning");
+  }
+}
+
+function write() {
+  const text = $("words").value.trim();
+  if (!text) return;
+  wake();
+  if (!ready) {
+    wanted = write;
+    return;
+  }
+  if (!call) begin();
+  document.body.dataset.heard = "true";
+  call.write(text);
+  $("words").value = "";
+  $("send").disabled = true;
+}
+
+function interrupt() {
+  call?.interrupt();
+}
+
+function end() {
+  const old = call;
+  leave();
+  old?.close();
+  showIdle();
+}
+
+/** The conversation is over; what was said of it stays. */
+function leave() {
+  if (call) drawNow();
+  call = null;
+  document.body.dataset.mode = "idle";
+  waves.run(false);
+  hideBanner();
+}
+
+/** Browsers let a page be heard from its visitor's first press on. */
+function wake() {
+  context ??= new AudioContext();
+  if (context.state === "suspended") context.resume();
+}
+
+function hold(down) {
+  if (!call?.hasMicrophone || settings.mode !== "hold") return;
+  call.hold(down);
+  $("talk").dataset.held = String(call.hears);
+}
+
+// ---------------------------------------------------------------- what happens
+
+function moved(phase, detail) {
+  if (phase === "away") showAway(detail);
+  if (phase === "resumed") showBack(detail.missed ?? 0);
+  if (phase === "closed") closed(detail);
+}
+
+async function closed(detail) {
+  leave();
+  showIdle();
+  if (detail.expected) return;
+  const known = typeof detail.code === "string" ? explainEnd(detail) : null;
+  const explained = known ?? (detail.opened ? explainEnd(detail) : await explainUnopened(key));
+  if (call) return; // another one has begun meanwhile
+  if (explained.wantsKey) return openDoor(Boolean(key));
+  tell(explained, "error");
+  show("failed");
+  ready = false;
+  greet();
+}
+
+function refused(error) {
+  if (settings.refuse(error)) return;
+  if (error.code === "response_cancel_not_active" || error.code === "input_audio_buffer_commit_empty") return;
+  tell(explainError(error), "warning");
+}
+
+// ---------------------------------------------------------------- what is shown
+
+/** Once a frame at most, however many messages come. */
+function draw() {
+  drawing ||= requestAnimationFrame(drawNow);
+}
+
+function drawNow() {
+  cancelAnimationFrame(drawing);
+  drawing = 0;
+  if (!call) return;
+  const { state } = call;
+  view.draw(linesOf(call.turns));
+  show(state);
+  $("interrupt").disabled = !call.answers;
+  $("end").disabled = false;
+}
+
+/** @param {string} state @param {object} [detail] */
+function show(state, detail) {
+  const about = { name, detail, mode: settings.mode, hears: call?.hears, hasMicrophone: call?.hasMicrophone, waiting: Boolean(wanted) };
+  const { status, said, hint, button } = wordsFor(state, about);
+  document.body.dataset.state = state;
+  put("status", status);
+  put("say", said);
+  put("hint", hint);
+  put("talk-label", button);
+  const off = call?.hasMicrophone && !call.hears && settings.mode !== "hold";
+  $("talk").dataset.mic = off ? "off" : "on";
+  $("talk").disabled = state === "key" || state === "connecting" || (state === "loading" && Boolean(wanted));
+  if (call?.hasMicrophone) $("talk").setAttribute("aria-pressed", String(call.hears));
+  else $("talk").removeAttribute("aria-pressed");
+}
+
+function showIdle() {
+  $("interrupt").disabled = $("end").disabled = true;
+  $("talk").dataset.held = "false";
+  show(ready ? "idle" : "loading");
+}
+
+function tell({ title, advice, retry }, kind) {
+  put("notice-title", title);
+  put("notice-advice", advice);
+  $("notice").dataset.kind = kind;
+  $("notice-retry").hidden = !retry || Boolean(call);
+  $("notice").hidden = false;
+}
+
+function hush() {
+  $("notice").hidden = true;
+}
+
+function put(id, text) {
+  if ($(id).textContent !== text) $(id).textContent = text;
+}
+
+setInterval(() => call && put("elapsed", clock((Date.now() - beganAt) / 1000)), 500);
+
+// ---------------------------------------------------------------- the controls
+
+$("talk").addEventListener("click", talk);
+$("interrupt").addEventListener("click", interrupt);
+$("end").addEventListener("click", end);
+heldBy($("talk"), hold);
+keysOf({ talk, hold, interrupt, write: () => $("words").focus(), holds: () => settings.mode === "hold" && Boolean(call?.hasMicrophone) });
+
+$("composer").addEventListener("submit", (event) => {
+  event.preventDefault();
+  write();
+});
+$("words").addEventListener("input", () => ($("send").disabled = !$("words").value.trim()));
+$("words").addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+  event.preventDefault();
+  write();
+});
+$("door").addEventListener("submit", (event) => {
+  event.preventDefault();
+  key = $("key").value.trim();
+  remember(key);
+  greet();
+});
+$("change-key").addEventListener("click", () => openDoor(false));
+$("banner-now").addEventListener("click", () => call?.retry());
+$("notice-close").addEventListener("click", hush);
+$("notice-retry").addEventListener("click", () => {
+  hush();
+  talk();
+});
+$("turns-mode").addEventListener("change", () => {
+  if (call?.hasMicrophone) call.hear(settings.mode !== "hold");
+});
+$("input").addEventListener("change", () => call?.hasMicrophone && open());
+$("output").addEventListener("change", () => call?.playOn($("output").value));
+$("volume").addEventListener("input", () => call && (call.volume = Number($("volume").value)));
+navigator.mediaDevices?.addEventListener("devicechange", async () => settings.offerDevices(await listDevices()));
+for (const id of ["log-kind", "log-words"]) {
+  $(id).addEventListener("input", () => log.filter($("log-kind").value, $("log-words").value));
+}
+$("log-copy").addEventListener("click", (event) => copy(log.lines(true), event.currentTarget));
+$("log-export").addEventListener("click", () => {
+  saveAs(new Blob([log.lines()], { type: "application/x-ndjson" }), "talk-messages.jsonl");
+});
+$("log-clear").addEventListener("click", () => log.clear());
+addEventListener("pagehide", () => call?.close());
+
+offerQuestions($("chips"), (question) => {
+  $("words").value = question;
+  write();
+});
+show("loading", { kind: "asking" });
+greet();

@@ -1,0 +1,45 @@
+/** What the connection does while it is not there, with the seconds until it is tried again. */
+
+const $ = (id) => document.getElementById(id);
+const TOLD_MS = 5000;
+
+let ticking = 0;
+let leaving = 0;
+
+/** The connection is gone; null as long as it is being tried. @param {{attempt: number, retryAtMs: number | null}} detail */
+export function showAway({ attempt, retryAtMs }) {
+  clearTimeout(leaving);
+  clearInterval(ticking);
+  const again = attempt > 1 ? `Attempt ${attempt}.` : "";
+  show("warn", "Connection lost", `Reconnecting by itself; nothing is lost. ${again}`);
+  const count = () => {
+    const left = retryAtMs ? Math.max(0, Math.ceil((retryAtMs - Date.now()) / 1000)) : 0;
+    $("banner-count").textContent = left ? `${left} s` : "";
+    $("banner-now").hidden = !left;
+  };
+  count();
+  ticking = setInterval(count, 250);
+}
+
+/** It is back. @param {number} missed   Events of the time away, which have been told again. */
+export function showBack(missed) {
+  clearInterval(ticking);
+  const caught = missed === 1 ? "1 event was caught up." : `${missed} events were caught up.`;
+  show("good", "Connected again", missed ? caught : "Nothing was missed.");
+  leaving = setTimeout(hideBanner, TOLD_MS);
+}
+
+export function hideBanner() {
+  clearInterval(ticking);
+  clearTimeout(leaving);
+  $("banner").hidden = true;
+}
+
+function show(kind, title, advice) {
+  $("banner-title").textContent = title;
+  $("banner-advice").textContent = advice;
+  $("banner-count").textContent = "";
+  $("banner-now").hidden = true;
+  $("banner").dataset.kind = kind;
+  $("banner").hidden = false;
+}
