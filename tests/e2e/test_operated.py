@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import trio
 
 from duplex_trio.testing.otlp_collector import OtlpCollector, otlp_collector
 from duplex_trio.testing.serve_command import serve_command
+from tests.operations.units import instructions
 
 pytestmark = pytest.mark.e2e
 
@@ -69,6 +72,18 @@ async def test_a_service_is_ready_alive_and_stopping_and_its_spans_arrive(
     (span,) = collector.spans()
     assert span.trace_id.hex() in parent
     assert f"trace_id={span.trace_id.hex()}" in log
+
+
+async def test_the_images_check_of_health_tells_a_server_from_none(tmp_path: Path) -> None:
+    """What Docker runs every ten seconds, run against a server that is there and one that is not."""
+    path = Path(__file__).parents[2] / "operations" / "docker" / "Dockerfile"
+    (check,) = [one for one in instructions(path) if one.name == "HEALTHCHECK"]
+    _, code, program = json.loads(check.text.partition("CMD ")[2])
+    async with serve_command(tmp_path) as command:
+        for port, healthy in ((command.port, True), (1, False)):
+            asked = [sys.executable, code, program.replace("8765", str(port))]
+            result = await trio.run_process(asked, check=False, capture_stderr=True)
+            assert (result.returncode == 0) is healthy, result.stderr
 
 
 async def test_a_collector_that_is_gone_delays_no_end(tmp_path: Path) -> None:
