@@ -36,7 +36,7 @@ RULES = (
     "mode",
     "paths",
 )
-"""The rules by name; docs/pipelines.md says what each demands."""
+"""The rules by name; docs/plugins.md says what each demands."""
 
 
 @frozen(kw_only=True)

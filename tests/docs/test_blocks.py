@@ -9,8 +9,11 @@ from tests.docs.commands import LANGUAGES as COMMAND_LANGUAGES
 
 RUN = {"python", "yaml", "json", *COMMAND_LANGUAGES}
 """The languages that tests of this folder take whole."""
-MADE = {"docs/wire.md"}
-"""Pages whose text is compared with what it is made of, by tests/docs/test_wire_pages.py."""
+COMPARED = {
+    "docs/wire.md": "tests/docs/test_wire_pages.py",
+    "docs/architecture.md": "tests/docs/test_architecture_page.py",
+}
+"""Pages whose blocks of text are compared with what they are made of, and where."""
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
@@ -18,7 +21,7 @@ def test_a_block_is_accounted_for(block: Block) -> None:
     assert block.language, "say what it is: ```console, ```python, ..."
     assert (
         block.language in RUN
-        or block.page in MADE
+        or block.page in COMPARED
         or block.key in FOR_PEOPLE
         or shown_file(block) is not None
     ), block.key

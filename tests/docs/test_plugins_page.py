@@ -1,4 +1,4 @@
-"""docs/pipelines.md shows the example package as it is, and names every rule and key that there is."""
+"""docs/plugins.md shows the example package as it is, and names every rule and key that there is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from duplex_trio.pipelines.topology import RULES
 
 ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "docs" / "pipelines.md").read_text()
+TEXT = (ROOT / "docs" / "plugins.md").read_text()
 PARROT = ROOT / "examples" / "parrot"
 
 
@@ -22,7 +22,9 @@ def shown() -> list[tuple[str, str]]:
     """Each block of code with the file that was named last before it."""
     found, file = [], ""
     for match in re.finditer(
-        r"`(examples/[\w./]+)`|^```\w+\n(.*?)^```", TEXT, flags=re.DOTALL | re.MULTILINE
+        r"`((?:examples|duplex_trio)/[\w./]+\.\w+)`|^```(?:python|toml|yaml)\n(.*?)^```",
+        TEXT,
+        flags=re.DOTALL | re.MULTILINE,
     ):
         if match[1]:
             file = match[1]
@@ -41,7 +43,7 @@ def test_each_block_is_in_the_file_that_is_named(file: str, block: str) -> None:
 
 
 def test_there_are_blocks() -> None:
-    assert len(shown()) == 8
+    assert len(shown()) == 10
 
 
 def test_the_table_of_rules_is_complete() -> None:
