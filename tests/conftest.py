@@ -13,6 +13,7 @@ import structlog
 
 from duplex_trio.stages.vllm import VllmConfig, VllmWorker
 from duplex_trio.stages.worker import StageWorker
+from duplex_trio.testing import pytest_plugin
 from duplex_trio.testing.keep_loaded import KeepLoaded
 from duplex_trio.testing.server_process import ServedPort, server_process
 from duplex_trio.testing.vllm_server import VllmServer, missing_packages, vllm_server
@@ -25,6 +26,12 @@ VLLM_START_TIMEOUT_S = 600.0
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Golden files are written on demand only."""
     parser.addoption("--renew-golden", action="store_true", help="write the golden transcripts anew")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The package's own plugin, also where an environment was made before it had one."""
+    if not config.pluginmanager.is_registered(pytest_plugin):
+        config.pluginmanager.register(pytest_plugin, "duplex_trio")
 
 
 @pytest.fixture(autouse=True)

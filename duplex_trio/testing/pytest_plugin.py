@@ -99,9 +99,10 @@ async def duplex_session(
 
     At the end of the test it is closed, and must have kept the rules of every session.
     """
-    from duplex_trio.testing import finish, open_returning
+    from duplex_trio.testing import open_returning
     from duplex_trio.testing.dialogue.caller import script_of
     from duplex_trio.testing.dialogue.run import watched
+    from duplex_trio.testing.run import close_talkers
 
     patch = None if duplex_config is None else duplex_config.to_session_payload(None)
     session = await open_returning(duplex_omni, patch=patch)
@@ -109,7 +110,7 @@ async def duplex_session(
     request.node.stash[_ACCOUNTS] = session.accounts
     async with watched(session):
         yield session
-    await finish(duplex_omni, session)
+    await close_talkers(session)
 
 
 @pytest.fixture

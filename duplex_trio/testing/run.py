@@ -144,11 +144,20 @@ async def finish(omni: DuplexOmni, *talkers: Talker) -> None:
     Raises:
         AssertionError: a stream of events broke a rule, or stage requests or slots were left behind.
     """
+    await close_talkers(*talkers)
+    statistics = omni.statistics()
+    assert statistics.live_requests == 0, f"{statistics.live_requests} stage requests were left behind"
+    assert statistics.sessions == 0, "a session kept its slot"
+
+
+async def close_talkers(*talkers: Talker) -> None:
+    """The same where others use the engine too, of which nothing is asked.
+
+    Raises:
+        AssertionError: a stream of events broke a rule.
+    """
     for talker in talkers:
         talker.handle.close("over")
         await talker.handle.wait_closed()
         heard = talker.heard
         check_stream(talker.events, ended=not (heard.broken or heard.stalled))
-    statistics = omni.statistics()
-    assert statistics.live_requests == 0, f"{statistics.live_requests} stage requests were left behind"
-    assert statistics.sessions == 0, "a session kept its slot"

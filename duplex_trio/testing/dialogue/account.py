@@ -15,9 +15,9 @@ from attrs import define, frozen
 
 from duplex_trio.clients.events import AudioDelta, ErrorEvent, ServerEvent, TranscriptDelta, parse_event
 from duplex_trio.clients.playback import PlaybackCursor
-from duplex_trio.testing.dialogue.words import plain, quoted
+from duplex_trio.testing.dialogue.words import given, plain, quoted
 
-Who = Literal["user", "assistant", "server", "check"]
+Who = Literal["user", "assistant", "server", "ok", "FAILED"]
 
 
 @define(eq=False)
@@ -238,10 +238,11 @@ class Account:
             arguments = orjson.loads(text)
         except orjson.JSONDecodeError:
             arguments = None
-        given = arguments if isinstance(arguments, dict) else {"<not an object>": text}
+        if not isinstance(arguments, dict):
+            arguments = {"<no object>": text}
         name = str(item.get("name"))
-        self.calls.append(Call(name, given, str(item.get("call_id")), answer.response_id))
-        self.note(at_ms, "assistant", f"calls {name}({', '.join(f'{k}={v!r}' for k, v in given.items())})")
+        self.calls.append(Call(name, arguments, str(item.get("call_id")), answer.response_id))
+        self.note(at_ms, "assistant", f"calls {name}({given(arguments)})")
 
     def _cut(self, answer: Answer, at_ms: float) -> None:
         if answer.cut_ms is None:

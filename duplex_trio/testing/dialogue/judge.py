@@ -15,7 +15,7 @@ from attrs import define, frozen
 
 from duplex_trio.testing.dialogue import steps
 from duplex_trio.testing.dialogue.account import Account, Answer, Call
-from duplex_trio.testing.dialogue.words import Words, quoted
+from duplex_trio.testing.dialogue.words import Words, given, quoted
 
 
 @frozen
@@ -37,6 +37,9 @@ class Missed:
     expected: str
     instead: str
 
+
+STATUSES = {"completed": "is complete", "failed": "failed", "cancelled": "was cancelled"}
+"""What is said of an answer that ended so."""
 
 Verdict = Met | Waiting | Missed
 
@@ -64,6 +67,7 @@ class Judge:
         self.call: Call | None = None
         self._account = account
         self._answer: Answer | None = None
+        self._told_cut: Answer | None = None
         self._calls = self._transcripts = self._errors = self._events = 0
         self._number = 0
         self._began_ms = 0.0
@@ -108,8 +112,14 @@ class Judge:
         self._answer = answer
         return Met()
 
-    def late(self, step: steps.Step, now_ms: float, within_s: float) -> Missed:
-        """What to say of a step whose time is over."""
+    def given_up(self, step: steps.Step, now_ms: float, within_s: float) -> Missed:
+        """What to say of a step whose time, or whose session, is over."""
+        late = self._late(step, now_ms, within_s)
+        if self._account.ended is not None:
+            return Missed(late.expected, f"the session is over: {self._account.ended}")
+        return late
+
+    def _late(self, step: steps.Step, now_ms: float, within_s: float) -> Missed:
         waited = f"within {within_s:g} s"
         account, answer = self._account, self._next()
         match step:
@@ -157,7 +167,7 @@ class Judge:
     def unexpected(self) -> Missed | None:
         """An error that no step has spoken of."""
         for code, message in self._account.errors[self._errors :]:
-            return Missed("no error", f"the server sent {code}: {message}")
+            return Missed("no error, as no step expects one", f"the server sent {code}: {message}")
         return None
 
     # ------------------------------------------------------------------ each kind of step
@@ -189,7 +199,8 @@ class Judge:
         if answer.ended and not (answer.calls and answer.silent):
             what = "it said nothing" if not answer.text else f"it said {quoted(answer.text)}"
             end = "" if answer.status == "completed" else f", and the answer {_end_of(answer)}"
-            return Missed(f"the assistant says {words}", what + end)
+            why = "".join(f"; {code}: {text}" for code, text in self._account.errors[self._errors :][-1:])
+            return Missed(f"the assistant says {words}", what + end + why)
         return Waiting()
 
     def _transcript(self, words: Words) -> Verdict:
@@ -202,11 +213,14 @@ class Judge:
         return Missed(f"the user is understood as {words}", f"as {quoted(heard[0])}")
 
     def _cancelled(self, now_ms: float) -> Verdict:
-        answer = self._answer or self._next()
+        answer = self._answer
+        if answer is None or answer is self._told_cut:
+            answer = self._next()
         if answer is None:
             return Waiting()
         self._answer = answer
         if answer.cut_ms is not None:
+            self._told_cut = answer
             return Met()
         over_ms = self._account.over_at_ms(answer)
         if over_ms > now_ms:
@@ -233,11 +247,13 @@ class Judge:
         return Waiting(at_ms)
 
     def _silence(self, ms: float, now_ms: float) -> Verdict:
+        end_ms = self._began_ms + ms
         for answer in self._account.answers:
-            if self._account.over_at_ms(answer) > self._began_ms and answer.spoke_ms is not None:
+            if answer.spoke_ms is None or self._account.over_at_ms(answer) <= self._began_ms:
+                continue
+            if answer.text or answer.ended or now_ms >= end_ms:
                 said = quoted(answer.text) if answer.text else f"{answer.sound_ms:.0f} ms of sound"
                 return Missed(f"the assistant says nothing for {ms:g} ms", f"it said {said}")
-        end_ms = self._began_ms + ms
         return Met() if now_ms >= end_ms else Waiting(end_ms)
 
     def _called(self, name: str, arguments: Mapping[str, Any]) -> Verdict:
@@ -255,9 +271,9 @@ class Judge:
         if call.name != name:
             return Missed(f"{name} is called", f"{call.name} was called")
         if wrong:
-            given = ", ".join(f"{key}={value!r}" for key, value in call.arguments.items())
-            asked = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
-            return Missed(f"{name} is called with {asked}", f"with {given or 'no arguments'}")
+            return Missed(
+                f"{name} is called with {given(arguments)}", f"with {given(call.arguments) or 'no arguments'}"
+            )
         return Met()
 
     def _may_return(self) -> Verdict:
@@ -287,8 +303,6 @@ class Judge:
     def _why_not(self) -> str:
         """The likely reason that nothing came."""
         turn = self._account.turn
-        if self._account.ended is not None:
-            return f"; the session is over: {self._account.ended}"
         if not self._account.connected:
             return "; there is no connection"
         if math.isinf(turn.said_ms) or turn.over:
@@ -298,4 +312,4 @@ class Judge:
 
 def _end_of(answer: Answer) -> str:
     reason = f" ({answer.reason})" if answer.reason else ""
-    return f"ended as {answer.status}{reason}"
+    return f"{STATUSES.get(answer.status or '', answer.status)}{reason}"

@@ -7,13 +7,14 @@ import math
 from collections.abc import Callable, Sequence
 
 import trio
+import trio.testing
 
 from duplex_trio.testing.dialogue import steps
 from duplex_trio.testing.dialogue.account import Account
 from duplex_trio.testing.dialogue.caller import Caller
 from duplex_trio.testing.dialogue.judge import Judge, Met, Missed, Verdict
 from duplex_trio.testing.dialogue.person import FRAME_MS, Person
-from duplex_trio.testing.dialogue.timeline import FAILED, failure
+from duplex_trio.testing.dialogue.timeline import failure
 from duplex_trio.testing.dialogue.words import quoted
 
 ACKNOWLEDGE_S = 0.1
@@ -62,6 +63,7 @@ class Player:
         self._open_microphone = open_microphone
         self._microphone_open = False
         self._judge = Judge(self.account)
+        self._exact = isinstance(trio.lowlevel.current_clock(), trio.testing.MockClock)
         self._begin_s = trio.current_time()
         self._news = trio.lowlevel.ParkingLot()
         self._reached = 0
@@ -102,6 +104,7 @@ class Player:
         try:
             for number, step in enumerate(self._steps, 1):
                 self._reached = number
+                await self._settle()
                 await self._do(number, step)
             await self._finish()
         except StepError as failed:
@@ -150,7 +153,7 @@ class Player:
                 self._note("has heard all of it" if step.ms is None else f"has heard {step.ms:g} ms of it")
             case _:
                 await self._until_met(number, step)
-                self.account.note(self.now_ms, "check", str(step))
+                self.account.note(self.now_ms, "ok", str(step))
 
     async def _say(self, number: int, step: steps.Say) -> None:
         if step.over:
@@ -174,7 +177,7 @@ class Player:
             raise StepError(
                 number, Missed(f"{step} passes", str(error) or "it raised AssertionError")
             ) from error
-        self.account.note(self.now_ms, "check", str(step))
+        self.account.note(self.now_ms, "ok", str(step))
 
     async def _finish(self) -> None:
         """Wait for the end of answers that said what was expected so far."""
@@ -193,13 +196,14 @@ class Player:
             within_s = max(within_s, step.seconds + 1)
         deadline_ms = self.now_ms + within_s * 1000
         while True:
+            await self._settle()
             self._check()
             verdict = self._judge.look(step, self.now_ms)
             if isinstance(verdict, Met):
                 return
             self._judged(number, verdict)
             if self.now_ms >= deadline_ms or self.account.ended is not None:
-                raise StepError(number, self._judge.late(step, self.now_ms, within_s))
+                raise StepError(number, self._judge.given_up(step, self.now_ms, within_s))
             until_ms = min(deadline_ms, getattr(verdict, "until_ms", math.inf))
             with trio.move_on_at(self._begin_s + until_ms / 1000):
                 await self._news.park()
@@ -211,6 +215,13 @@ class Player:
                 self._check()
 
     # ------------------------------------------------------------------ inner workings
+
+    async def _settle(self) -> None:
+        """Let all that happens in this moment be over, where the clock can tell: tasks run in any order."""
+        if self._exact:
+            await trio.testing.wait_all_tasks_blocked()
+        else:
+            await trio.lowlevel.checkpoint()
 
     def _observe(self, message: object) -> None:
         assert isinstance(message, dict)
@@ -236,5 +247,5 @@ class Player:
     def _failure(self, failed: StepError) -> str:
         number, missed = failed.number, failed.missed
         name = str(self._steps[number - 1]) if number else "the end of the conversation"
-        self.account.note(self.now_ms, "check", f"{FAILED} {name}")
+        self.account.note(self.now_ms, "FAILED", name)
         return failure(number, self._steps, missed, self.account, self.now_ms, self._reached)

@@ -14,7 +14,7 @@ from duplex_trio.testing.dialogue.caller import Session, caller_of
 from duplex_trio.testing.dialogue.errors import ConversationError
 from duplex_trio.testing.dialogue.person import Voice, tone
 from duplex_trio.testing.dialogue.run import run_conversation
-from duplex_trio.testing.dialogue.words import Wanted, Words, quoted
+from duplex_trio.testing.dialogue.words import QUOTED_MAX, Wanted, Words, clipped, given, quoted
 
 TIMEOUT_S = 10.0
 
@@ -78,9 +78,9 @@ class ConversationScript:
 
     def update(self, **session: Any) -> Self:
         """Change fields of the session object: `session.update`."""
-        given = ", ".join(f"{name}={value!r}" for name, value in session.items())
         message = {"type": "session.update", "session": session}
-        return self._and(kinds.Send(message=message, call=f"update({given})", does=f"updates {given}"))
+        fields = clipped(given(session), QUOTED_MAX)
+        return self._and(kinds.Send(message=message, call=f"update({fields})", does=f"updates {fields}"))
 
     def send(self, message: dict[str, Any]) -> Self:
         """Send any message of the wire."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import Factory, field, frozen
 
 from duplex_trio.protocol.sound import Pcm
-from duplex_trio.testing.dialogue.words import Words, quoted
+from duplex_trio.testing.dialogue.words import Words, given, quoted
 
 if TYPE_CHECKING:
     from duplex_trio.testing.dialogue.account import Account
@@ -182,8 +182,7 @@ class ExpectsCall(Step):
     arguments: Mapping[str, Any] = Factory(dict)
 
     def __str__(self) -> str:
-        given = "".join(f", {name}={value!r}" for name, value in self.arguments.items())
-        return f"expects_call({quoted(self.name)}{given})"
+        return f"expects_call({', '.join(filter(None, [quoted(self.name), given(self.arguments)]))})"
 
 
 @frozen(kw_only=True)
@@ -204,8 +203,7 @@ class ExpectsEvent(Step):
     fields: Mapping[str, Any] = Factory(dict)
 
     def __str__(self) -> str:
-        given = "".join(f", {name}={value!r}" for name, value in self.fields.items())
-        return f"expects_event({quoted(self.type)}{given})"
+        return f"expects_event({', '.join(filter(None, [quoted(self.type), given(self.fields)]))})"
 
 
 @frozen(kw_only=True)

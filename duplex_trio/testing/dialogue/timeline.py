@@ -21,15 +21,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from textwrap import wrap
 
-from duplex_trio.testing.dialogue.account import Account, Entry
-from duplex_trio.testing.dialogue.judge import Missed
-from duplex_trio.testing.dialogue.words import quoted
+from duplex_trio.testing.dialogue.account import Account, Answer, Entry
+from duplex_trio.testing.dialogue.judge import STATUSES, Missed
+from duplex_trio.testing.dialogue.words import clipped, quoted
 
 LINES_MAX = 30
 """Lines of a timeline that are shown; of a longer one the first few and the last."""
 _FIRST = 6
-FAILED = ">>"
+WIDTH = 100
+"""Characters in a line of what came instead; a line of the timeline is as long as that with its margin."""
+SAID_MAX = 70
+"""Characters of an answer."""
+INSTEAD_LINES_MAX = 4
 
 
 def timeline(account: Account, now_ms: float) -> list[str]:
@@ -56,7 +61,7 @@ def failure(
     """All that is said of a conversation that went wrong.
 
     Args:
-        number: the step that failed, 1 being the first.
+        number: the step that failed, 1 being the first; 0 for what is found at the end.
         steps: all steps.
         missed: what was expected, and what came instead.
         account: what happened.
@@ -64,22 +69,20 @@ def failure(
         reached: how many steps were done or begun.
     """
     what = f"step {number} of {len(steps)} failed: {steps[number - 1]}" if number else "failed at its end"
-    lines = [
-        what,
-        "",
-        f"  expected  {missed.expected}",
-        f"  instead   {missed.instead}",
-        "",
-        "  what happened, in ms:",
-    ]
-    shown = timeline(account, now_ms)
-    lines += shown or ["          (nothing happened)"]
-    if not number or number < reached:
-        lines += ["", "  The step had passed; what came later contradicts it."] if number else []
+    lines = [what, "", f"  expected  {missed.expected}", f"  instead   {_indented(missed.instead)}"]
+    if 0 < number < reached:
+        lines.append("            (the step had passed before that came)")
+    lines += ["", "  what happened, in ms:", *timeline(account, now_ms)]
     behind = [str(step) for step in steps[reached:]]
     if behind:
         lines += ["", f"  not reached: {_list(behind)}"]
     return "\n".join(lines)
+
+
+def _indented(text: str) -> str:
+    """A text in lines that are not too long, under the first of them."""
+    lines = [piece for line in text.splitlines() for piece in wrap(line, WIDTH) or [""]]
+    return f"\n{' ' * 12}".join(lines[:INSTEAD_LINES_MAX])
 
 
 def _folded(entries: Sequence[Entry]) -> Iterator[tuple[Entry, int]]:
@@ -90,19 +93,23 @@ def _folded(entries: Sequence[Entry]) -> Iterator[tuple[Entry, int]]:
 
 
 def _line(entry: Entry, account: Account, now_ms: float) -> str:
-    mark = FAILED if entry.text.startswith(FAILED) else "  "
-    text = entry.text.removeprefix(FAILED).strip()
-    answer = entry.answer
+    text, answer = entry.text, entry.answer
     if answer is not None:
-        heard = f"{account.heard_ms(answer, now_ms):.0f} of {answer.sound_ms:.0f} ms"
-        end = {"completed": "complete"}.get(answer.status or "", answer.status or "")
-        reason = f" ({answer.reason})" if answer.reason and end != "complete" else ""
-        text = {
-            "speaks": f"answer {answer.number}: {quoted(answer.text)} ({answer.sound_ms:.0f} ms of sound)",
-            "is cut": f"answer {answer.number} is cut off, {heard} heard{reason}",
-            "ends": f"answer {answer.number} is {end}{reason}",
-        }[text]
-    return f"{mark}{entry.at_ms:6.0f}  {entry.who:<9}  {text}"
+        text = _of_answer(text, answer, account.heard_ms(answer, now_ms))
+    mark = ">>" if entry.who == "FAILED" else "  "
+    return f"{mark}{entry.at_ms:6.0f}  {entry.who:<9}  {clipped(text, WIDTH + 12)}"
+
+
+def _of_answer(what: str, answer: Answer, heard_ms: float) -> str:
+    name = f"answer {answer.number}"
+    reason = f" ({answer.reason})" if answer.reason and answer.status != "completed" else ""
+    match what:
+        case "speaks":
+            sound = f"{answer.sound_ms:.0f} ms of sound" if answer.sound_ms else "written"
+            return f"{name}: {quoted(answer.text, SAID_MAX)} ({sound})"
+        case "is cut":
+            return f"{name} is cut off after {heard_ms:.0f} of {answer.sound_ms:.0f} ms{reason}"
+    return f"{name} {STATUSES.get(answer.status or '', f'is {answer.status}')}{reason}"
 
 
 def _list(texts: Sequence[str]) -> str:

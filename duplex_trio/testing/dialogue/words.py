@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from attrs import frozen
+
+QUOTED_MAX = 90
+"""Characters of a text that are shown."""
 
 Wanted = str | re.Pattern[str] | Callable[[str], bool] | None
 
@@ -77,7 +81,19 @@ def plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def quoted(text: str, limit: int = 120) -> str:
+def quoted(text: str, limit: int = QUOTED_MAX) -> str:
     """A text in quotation marks, as long as a line can bear."""
-    text = plain(text)
-    return f'"{text}"' if len(text) <= limit else f'"{text[: limit - 3]}..."'
+    return f'"{clipped(plain(text), limit)}"'
+
+
+def clipped(text: str, limit: int) -> str:
+    """As much of a text as `limit` characters can show."""
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
+def given(arguments: Mapping[str, Any]) -> str:
+    """Arguments as they are written in a call."""
+    return ", ".join(
+        f"{name}={quoted(value) if isinstance(value, str) else repr(value)}"
+        for name, value in arguments.items()
+    )
