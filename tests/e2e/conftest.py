@@ -1,4 +1,4 @@
-"""A browser, and servers of the scripted video model, for tests of the page at `/video`."""
+"""A browser, and servers of the scripted models, for tests of the pages at `/` and `/video`."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -7,6 +7,7 @@ import pytest
 
 from duplex_trio.testing.browser import chromium_process, find_chromium
 from duplex_trio.testing.server_process import ServedPort, server_process
+from duplex_trio.testing.talk_visitor import Visitor, visit_talk
 from duplex_trio.testing.video_viewer import Viewer, visit
 
 START_TIMEOUT_S = 120.0
@@ -61,4 +62,16 @@ def video_server(video_deployment: Path) -> Iterator[ServedPort]:
 @pytest.fixture
 async def viewer(browser: str, video_server: ServedPort, tmp_path: Path) -> AsyncIterator[Viewer]:
     async with visit(browser, video_server.port, downloads=tmp_path) as one:
+        yield one
+
+
+@pytest.fixture(scope="session")
+def talk_server() -> Iterator[ServedPort]:
+    with server_process("--deploy", "scripted", start_timeout_s=START_TIMEOUT_S) as running:
+        yield running
+
+
+@pytest.fixture
+async def visitor(browser: str, talk_server: ServedPort, tmp_path: Path) -> AsyncIterator[Visitor]:
+    async with visit_talk(browser, talk_server.port, downloads=tmp_path) as one:
         yield one

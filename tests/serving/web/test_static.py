@@ -129,7 +129,7 @@ def test_every_part_of_the_pages_is_used() -> None:
     def parts(name: str) -> set[str]:
         text = (ASSETS / name).read_text()
         folder = name.partition("/")[0]
-        beside = re.findall(r"[\"']\./([\w-]+\.\w+)[\"']", text)
+        beside = re.findall(r"[\"'](?:\./)?([\w-]+\.(?:js|css|svg))[\"']", text)
         named = re.findall(r"[\"'](?:\.\./)?((?:talk|video|shared)/[\w-]+\.\w+)[\"']", text)
         return {*(f"{folder}/{one}" for one in beside), *named}
 

@@ -1,5 +1,7 @@
 /** What the connection does while it is not there, with the seconds until it is tried again. */
 
+import { seconds } from "../shared/units.js";
+
 const $ = (id) => document.getElementById(id);
 const TOLD_MS = 5000;
 
@@ -21,11 +23,16 @@ export function showAway({ attempt, retryAtMs }) {
   ticking = setInterval(count, 250);
 }
 
-/** It is back. @param {number} missed   Events of the time away, which have been told again. */
-export function showBack(missed) {
+/**
+ * It is back.
+ * @param {{missed: number, lostSoundMs: number}} detail   Events of the time away, which have been told again; sound of it
+ *   that was too long to be kept.
+ */
+export function showBack({ missed, lostSoundMs }) {
   clearInterval(ticking);
   const caught = missed === 1 ? "1 event was caught up." : `${missed} events were caught up.`;
-  show("good", "Connected again", missed ? caught : "Nothing was missed.");
+  const lost = lostSoundMs > 0 ? ` The first ${seconds(lostSoundMs / 1000)} of what you said meanwhile are lost.` : "";
+  show("good", "Connected again", (missed ? caught : "Nothing was missed.") + lost);
   leaving = setTimeout(hideBanner, TOLD_MS);
 }
 

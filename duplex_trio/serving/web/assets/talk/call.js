@@ -127,9 +127,16 @@ export class Call {
     this.#handlers.changed();
   }
 
-  /** Let the model hear what is said here, or not. */
-  hear(on) {
-    if (this.#microphone) this.#microphone.muted = !on;
+  /**
+   * Let the model hear what is said here, or not.
+   * @param {boolean} on
+   * @param {number} [silenceMs]   Goes out behind the last of it, so that a turn which silence ends can end.
+   */
+  hear(on, silenceMs = 0) {
+    if (this.#microphone) {
+      this.#microphone.muted = !on;
+      if (!on) this.#microphone.trail(silenceMs);
+    }
     this.#level = 0;
     this.#handlers.changed();
   }
@@ -246,6 +253,7 @@ export class Call {
   #moved(name, detail) {
     this.#phase = { open: "open", resumed: "open", away: "away", closed: "over" }[name] ?? "connecting";
     if (name === "closed") this.#end();
+    if (name === "resumed") this.#latency.lost(detail.lostSoundMs);
     this.#handlers.phase(name, detail ?? {});
     this.#handlers.changed();
   }
@@ -267,7 +275,7 @@ export class Call {
     this.#hearing = false;
     this.#microphone?.close();
     this.#microphone = null;
-    this.#player.cut();
+    this.#player.close();
   }
 }
 

@@ -1,12 +1,15 @@
 /** Turns as they are read. Plain data. */
 
-/** @param {object[]} turns   As `Conversation` has them. @returns {import("./transcript.js").Line[]} */
+/** States in which a turn may still grow. */
+const OPEN = new Set(["partial", "speaking"]);
+
+/** @param {import("./conversation.js").Turn[]} turns @returns {import("./transcript.js").Line[]} */
 export function linesOf(turns) {
   return turns.map(lineOf);
 }
 
-function lineOf(turn) {
-  const heard = turn.heardText ?? turn.text;
-  const ahead = turn.text.startsWith(heard) ? turn.text.slice(heard.length) : "";
-  return { id: turn.id, who: turn.who, state: turn.state, text: heard, ahead, waiting: !turn.text, whole: true, latencyMs: turn.latencyMs ?? null };
+function lineOf({ id, who, state, text, heardText, latencyMs, kind }) {
+  const whole = !OPEN.has(state);
+  const heard = heardText ?? text; // what makes no sound is read as it comes
+  return { id, who, state, text: heard, ahead: text.slice(heard.length), waiting: !text && !whole, whole, latencyMs, kind };
 }

@@ -22,6 +22,8 @@ import { Waves } from "./waves.js";
 
 const $ = (id) => document.getElementById(id);
 const ASK_AGAIN_MS = 1000;
+/** Silence behind the last words before the microphone went off: longer than any that a turn may end with by itself. */
+const TRAIL_MS = 9000;
 
 const log = new EventLog({ list: $("log-list"), empty: $("log-empty"), counter: $("log-count") }, LOG_RULES);
 const board = new Board();
@@ -47,6 +49,8 @@ let ready = false;
 let beganAt = 0;
 let drawing = 0;
 let name = "";
+/** What was written last, until a conversation has taken it. */
+let unsent = "";
 
 // ---------------------------------------------------------------- the server, before and between conversations
 
@@ -91,7 +95,7 @@ async function talk(event) {
   }
   if (!call) begin();
   if (!call.hasMicrophone) return open();
-  if (settings.mode !== "hold") return call.hear(!call.hears);
+  if (settings.mode !== "hold") return call.hear(!call.hears, TRAIL_MS);
   if (event?.detail === 0) hold(!call.hears); // by the keyboard or an aid, which cannot hold
 }
 
@@ -142,8 +146,8 @@ function write() {
   if (!call) begin();
   document.body.dataset.heard = "true";
   call.write(text);
-  $("words").value = "";
-  $("send").disabled = true;
+  unsent = text;
+  fill("");
 }
 
 function interrupt() {
@@ -181,8 +185,9 @@ function hold(down) {
 // ---------------------------------------------------------------- what happens
 
 function moved(phase, detail) {
+  if (phase === "open") unsent = "";
   if (phase === "away") showAway(detail);
-  if (phase === "resumed") showBack(detail.missed ?? 0);
+  if (phase === "resumed") showBack(detail);
   if (phase === "closed") closed(detail);
 }
 
@@ -190,6 +195,7 @@ async function closed(detail) {
   leave();
   showIdle();
   if (detail.expected) return;
+  if (!detail.opened && unsent) fill(unsent);
   const known = typeof detail.code === "string" ? explainEnd(detail) : null;
   const explained = known ?? (detail.opened ? explainEnd(detail) : await explainUnopened(key));
   if (call) return; // another one has begun meanwhile
@@ -258,6 +264,11 @@ function hush() {
   $("notice").hidden = true;
 }
 
+function fill(text) {
+  $("words").value = text;
+  $("send").disabled = !text;
+}
+
 function put(id, text) {
   if ($(id).textContent !== text) $(id).textContent = text;
 }
@@ -296,7 +307,7 @@ $("notice-retry").addEventListener("click", () => {
   talk();
 });
 $("turns-mode").addEventListener("change", () => {
-  if (call?.hasMicrophone) call.hear(settings.mode !== "hold");
+  if (call?.hasMicrophone) call.hear(settings.mode !== "hold", TRAIL_MS);
 });
 $("input").addEventListener("change", () => call?.hasMicrophone && open());
 $("output").addEventListener("change", () => call?.playOn($("output").value));
