@@ -111,6 +111,9 @@ def _holds(whole: list[str], part: list[str]) -> bool:
 
 
 FOR_PEOPLE = {
+    ("docs/operating.md", "map $http_upgrade $duplex_trio_connection {"): (
+        "nginx's language; tests/operations/test_nginx.py compares it with the file, and runs that where nginx is"
+    ),
     ("README.md", "you        Hello, what is a good breakfast?"): "what a model said once",
     (
         "README.md",

@@ -43,5 +43,6 @@ def _simple(words: list[str]) -> list[list[str]]:
         elif word and set(word) <= set("<>&"):
             redirected = True
         elif commands[-1] or not (_ASSIGNMENT.match(word) or word in _LEADING):
-            commands[-1].append(word)
+            # A program of an environment, by its place, is that program.
+            commands[-1].append(word if commands[-1] else re.sub(r"^/\S*/bin/", "", word))
     return [command for command in commands if command]
