@@ -82,12 +82,13 @@ class InlineDuplexClient(DuplexClientBase):
         self._omni = omni
         self._attachment = _InlineAttachment(self)
         self._handle: DuplexSessionHandle | None = None
+        self._opened = trio.Event()
         self._sending = trio.Lock()
 
     # ------------------------------------------------------------------ hooks of the base class
 
     async def _open(self, nursery: trio.Nursery) -> None:
-        await trio.lowlevel.checkpoint()
+        await nursery.start(self._watch, name="watch")
 
     async def _send_command(self, command: Mapping[str, Any]) -> None:
         text = encode_message(command)
@@ -115,6 +116,14 @@ class InlineDuplexClient(DuplexClientBase):
 
     # ------------------------------------------------------------------ the session's side
 
+    async def _watch(self, *, task_status: trio.TaskStatus[None]) -> None:
+        """Wait for the session's end, and hang up if the session could not do so itself."""
+        task_status.started()
+        await self._opened.wait()
+        if self._handle is not None:
+            end = await self._handle.wait_closed()
+            self.hang_up(end.code, end.reason)
+
     async def _open_session(self, text: bytes) -> None:
         """Open a session with the first command, whose settings it has from the beginning."""
         try:
@@ -132,6 +141,7 @@ class InlineDuplexClient(DuplexClientBase):
         except RealtimeError as error:
             self.hear(ErrorEvent.from_error(error, event_id=f"event_{uuid4().hex}"))
             self.hang_up(refusal_close_code(error), error.code)
+        self._opened.set()
 
     def hear(self, event: DuplexEvent) -> None:
         """Take one event of the session. Called by its attachment; never blocks."""

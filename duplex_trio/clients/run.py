@@ -11,8 +11,8 @@ client                       run_client    the body of `async with DuplexClient(
    └─ acknowledger           websocket     tells the server what has come
 ```
 
-Below a client in the same process there is no session of these tasks: the engine's own tasks call its
-`dispatch`.
+Below a client in the same process there is, in place of that session, `watch` (`inline`), which sees the
+session's end; its events come from the engine's own tasks.
 
 A body that is cancelled does not take the tasks with it: they have a second to say goodbye, so that a server
 does not wait for a client that has left for good.

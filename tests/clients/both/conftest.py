@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 import pytest
+import structlog
 
 from duplex_trio.clients import DuplexClient, DuplexClientBase, InlineDuplexClient
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni
@@ -50,6 +51,12 @@ async def running(way: str, script: Script | None = None, **options: Any) -> Asy
             async with serve_in_memory(omni) as server:
                 yield (engine := Engine(omni, server))
                 await engine.settle()
+
+
+@pytest.fixture(autouse=True)
+def brief_log() -> None:
+    """Faults are provoked in here, and their tracebacks take seconds to draw."""
+    structlog.configure(processors=[structlog.processors.KeyValueRenderer()])
 
 
 Run = Callable[..., AbstractAsyncContextManager[Engine]]
