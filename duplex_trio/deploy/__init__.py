@@ -12,7 +12,6 @@ from duplex_trio.deploy.config import (
 )
 from duplex_trio.deploy.devices import ReplicaPlace, replica_places, server_environment
 from duplex_trio.deploy.errors import DeployError, DeployFault, Finding, KeyFaultError, Place
-from duplex_trio.deploy.keys import file_key
 from duplex_trio.deploy.limits import SessionLimits
 from duplex_trio.deploy.loader import Document, load_deploy, read_deploy, with_models
 from duplex_trio.deploy.named import NamedDeployment, bundled_deployments, named_deployments
@@ -36,7 +35,6 @@ __all__ = [
     "VideoSessionDeploy",
     "bundled_deployments",
     "detect_platform",
-    "file_key",
     "load_deploy",
     "named_deployments",
     "read_deploy",

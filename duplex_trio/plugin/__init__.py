@@ -33,3 +33,153 @@ contract:
 
 The models under `models/scripted` are plugins of each kind without weights; read `turns` or `native` first.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from duplex_trio.pipelines.config import PipelineConfig, StageSpec
+    from duplex_trio.pipelines.pipeline import Pipeline
+    from duplex_trio.pipelines.processor import TurnProcessor
+    from duplex_trio.pipelines.requests import RequestView, StageForward, TurnInput, TurnPlan
+    from duplex_trio.pipelines.results import (
+        FunctionCallArguments,
+        FunctionCallBegin,
+        FunctionCallEnd,
+        FunctionCallResult,
+        ListenResult,
+        ModelContext,
+        ModelFailure,
+        ModelNote,
+        ModelResult,
+        SegmentEnd,
+        SpeechResult,
+        TextResult,
+        TokenUsage,
+        TurnEnd,
+        UserTranscript,
+    )
+    from duplex_trio.plugin.capabilities import DuplexCapabilities
+    from duplex_trio.plugin.pcm_buffer import FixedUnitBuffer, PcmAppendBuffer, PcmAppendReservation
+    from duplex_trio.plugin.plugin import DuplexModelPlugin
+    from duplex_trio.plugin.resumable import EpochInput, ResumableModelPlugin, UnitInput
+    from duplex_trio.protocol.refusal import RequestRefused
+    from duplex_trio.stages.port import StageOutput, StageRequest
+    from duplex_trio.stages.units import (
+        ChatCall,
+        ChatMessage,
+        ChatPrompt,
+        Clause,
+        GenerationParams,
+        Pcm,
+        SpeechChunk,
+        TextDelta,
+        Transcript,
+    )
+    from duplex_trio.stages.worker import SerialWorker, StageWorker, UnitRefused, WorkerContext
+
+__all__ = [
+    "ChatCall",
+    "ChatMessage",
+    "ChatPrompt",
+    "Clause",
+    "DuplexCapabilities",
+    "DuplexModelPlugin",
+    "EpochInput",
+    "FixedUnitBuffer",
+    "FunctionCallArguments",
+    "FunctionCallBegin",
+    "FunctionCallEnd",
+    "FunctionCallResult",
+    "GenerationParams",
+    "ListenResult",
+    "ModelContext",
+    "ModelFailure",
+    "ModelNote",
+    "ModelResult",
+    "Pcm",
+    "PcmAppendBuffer",
+    "PcmAppendReservation",
+    "Pipeline",
+    "PipelineConfig",
+    "RequestRefused",
+    "RequestView",
+    "ResumableModelPlugin",
+    "SegmentEnd",
+    "SerialWorker",
+    "SpeechChunk",
+    "SpeechResult",
+    "StageForward",
+    "StageOutput",
+    "StageRequest",
+    "StageSpec",
+    "StageWorker",
+    "TextDelta",
+    "TextResult",
+    "TokenUsage",
+    "Transcript",
+    "TurnEnd",
+    "TurnInput",
+    "TurnPlan",
+    "TurnProcessor",
+    "UnitInput",
+    "UnitRefused",
+    "UserTranscript",
+    "WorkerContext",
+]
+
+_HOMES = {
+    "duplex_trio.pipelines.config": ("PipelineConfig", "StageSpec"),
+    "duplex_trio.pipelines.pipeline": ("Pipeline",),
+    "duplex_trio.pipelines.processor": ("TurnProcessor",),
+    "duplex_trio.pipelines.requests": ("RequestView", "StageForward", "TurnInput", "TurnPlan"),
+    "duplex_trio.pipelines.results": (
+        "FunctionCallArguments",
+        "FunctionCallBegin",
+        "FunctionCallEnd",
+        "FunctionCallResult",
+        "ListenResult",
+        "ModelContext",
+        "ModelFailure",
+        "ModelNote",
+        "ModelResult",
+        "SegmentEnd",
+        "SpeechResult",
+        "TextResult",
+        "TokenUsage",
+        "TurnEnd",
+        "UserTranscript",
+    ),
+    "duplex_trio.plugin.capabilities": ("DuplexCapabilities",),
+    "duplex_trio.plugin.pcm_buffer": ("FixedUnitBuffer", "PcmAppendBuffer", "PcmAppendReservation"),
+    "duplex_trio.plugin.plugin": ("DuplexModelPlugin",),
+    "duplex_trio.plugin.resumable": ("EpochInput", "ResumableModelPlugin", "UnitInput"),
+    "duplex_trio.protocol.refusal": ("RequestRefused",),
+    "duplex_trio.stages.port": ("StageOutput", "StageRequest"),
+    "duplex_trio.stages.units": (
+        "ChatCall",
+        "ChatMessage",
+        "ChatPrompt",
+        "Clause",
+        "GenerationParams",
+        "Pcm",
+        "SpeechChunk",
+        "TextDelta",
+        "Transcript",
+    ),
+    "duplex_trio.stages.worker": ("SerialWorker", "StageWorker", "UnitRefused", "WorkerContext"),
+}
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded when they are asked for: a worker in a process of its own needs nothing of sessions.
+    home = next((home for home, names in _HOMES.items() if name in names), None)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(home), name)

@@ -31,6 +31,8 @@ from duplex_trio.protocol.duplex import (
 from duplex_trio.protocol.duplex.session import DialectName
 from duplex_trio.protocol.duplex.structure import make_wire_converter
 
+__all__ = ["Dialect", "dialect_converter", "event_types", "render"]
+
 
 class Dialect(StrEnum):
     """How a client speaks: chosen when it connects, fixed for the session."""

@@ -7,7 +7,8 @@ from pathlib import Path
 import attrs
 import pytest
 
-from duplex_trio.deploy import DuplexSessionDeploy, SessionLimits, VideoSessionDeploy, file_key, load_deploy
+from duplex_trio.deploy import DuplexSessionDeploy, SessionLimits, VideoSessionDeploy, load_deploy
+from duplex_trio.deploy.keys import file_key
 from duplex_trio.protocol.duplex import MAX_MESSAGE_BYTES
 
 DOCUMENT, _, VIDEOS = (Path(__file__).parents[2] / "docs" / "limits.md").read_text().partition("## Videos\n")

@@ -22,7 +22,7 @@ PAGES = (
 _FENCE = re.compile(r"^( *)```([\w.+-]*)[^\n]*\n(.*?)^\1```$", flags=re.DOTALL | re.MULTILINE)
 
 _FILE = re.compile(
-    r"`(examples/[\w./]+\.(?:py|yaml|toml))`|\]\((?:\.\./)*(examples/[\w./]+\.(?:py|yaml|toml))\)"
+    r"`((?:examples|duplex_trio)/[\w./]+\.(?:py|yaml|toml))`|\]\((?:\.\./)*(examples/[\w./]+\.(?:py|yaml|toml))\)"
 )
 
 

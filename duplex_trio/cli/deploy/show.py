@@ -20,9 +20,8 @@ from duplex_trio.deploy import (
     SessionMode,
     StageDeploy,
     VideoSessionDeploy,
-    file_key,
 )
-from duplex_trio.deploy.keys import SECRET, default_of
+from duplex_trio.deploy.keys import SECRET, default_of, file_key
 from duplex_trio.deploy.stage import RemoteDeploy
 from duplex_trio.deploy.tree import Entry
 from duplex_trio.deploy.variables import refers

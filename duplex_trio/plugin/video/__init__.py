@@ -10,3 +10,55 @@ a model's: `duplex_trio.video.state` keeps that account.
 Nothing here runs on the event loop. Prompts are encoded in one thread while chunks are rendered in another one, so a
 session's `encode_interaction` must not touch what `render_chunk` changes.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from duplex_trio.plugin.video.capabilities import VideoCapabilities
+    from duplex_trio.plugin.video.plugin import (
+        Frame,
+        StageCaller,
+        StageCallError,
+        VideoModelPlugin,
+        VideoModelSession,
+    )
+    from duplex_trio.plugin.video.request import OmniInteractionEvent, VideoRequest, prompt_of
+
+__all__ = [
+    "Frame",
+    "OmniInteractionEvent",
+    "StageCallError",
+    "StageCaller",
+    "VideoCapabilities",
+    "VideoModelPlugin",
+    "VideoModelSession",
+    "VideoRequest",
+    "prompt_of",
+]
+
+_HOMES = {
+    "duplex_trio.plugin.video.capabilities": ("VideoCapabilities",),
+    "duplex_trio.plugin.video.plugin": (
+        "Frame",
+        "StageCallError",
+        "StageCaller",
+        "VideoModelPlugin",
+        "VideoModelSession",
+    ),
+    "duplex_trio.plugin.video.request": ("OmniInteractionEvent", "VideoRequest", "prompt_of"),
+}
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded when they are asked for: a declaration loads no picture library.
+    home = next((home for home, names in _HOMES.items() if name in names), None)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(home), name)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping  # noqa: F401 - what is not used here is in annotations of inherited fields
+from typing import Any, ClassVar  # noqa: F401
 
 from attrs import field, frozen
 
@@ -11,6 +12,7 @@ from duplex_trio.protocol.realtime import events as tier1
 from duplex_trio.protocol.realtime.errors import RealtimeError
 from duplex_trio.protocol.realtime.event_base import OMIT_NULL
 from duplex_trio.protocol.realtime.events import ErrorDetail
+from duplex_trio.protocol.realtime.response import RealtimeResponse  # noqa: F401
 
 
 @frozen(kw_only=True)

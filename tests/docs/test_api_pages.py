@@ -1,0 +1,81 @@
+"""The API pages are built without a warning, and what is public says what it is."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import pkgutil
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duplex_trio.testing.api_pages import PUBLIC, main
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted((ROOT / "duplex_trio").rglob("*.py"))
+NAMES = [(module, name) for module in PUBLIC for name in import_module(module).__all__]
+
+
+def test_the_pages_are_built_without_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A page for each public module, with an anchor for each public name."""
+    assert main([str(tmp_path)]) == 0
+    assert capsys.readouterr().out.strip() == str(tmp_path / "index.html")
+    pages = {path.relative_to(tmp_path).with_suffix("").as_posix() for path in tmp_path.rglob("*.html")}
+    assert pages == {*(name.replace(".", "/") for name in PUBLIC), "index"}
+    for module, name in NAMES:
+        if not name.startswith("__"):
+            page = (tmp_path / f"{module.replace('.', '/')}.html").read_text()
+            assert f'id="{name}"' in page, f"{module}.{name}"
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_what_is_public_has_docstrings(module: str) -> None:
+    """Classes, their public methods and properties, functions; a method may inherit its words."""
+    missing = []
+    for name in import_module(module).__all__:
+        thing = getattr(import_module(module), name)
+        if not (inspect.isclass(thing) or inspect.isroutine(thing)):
+            continue
+        missing += [name] if not inspect.getdoc(thing) else []
+        missing += [f"{name}.{member}" for member in _undocumented(thing)]
+    assert not missing
+
+
+def _undocumented(thing: Any) -> list[str]:
+    if not inspect.isclass(thing):
+        return []
+    found = []
+    for name, member in vars(thing).items():
+        public = not name.startswith("_") and (inspect.isroutine(member) or isinstance(member, property))
+        if public and not inspect.getdoc(getattr(thing, name)):
+            found.append(name)
+    return found
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_names_in_docstrings_are_names(path: Path) -> None:
+    """Those that are given in full, in backticks: `duplex_trio.plugin.video`."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            for name in re.findall(r"`(duplex_trio(?:\.\w+)+)(?:\([^`]*\))?`", ast.get_docstring(node) or ""):
+                if name not in GROUPS:
+                    pkgutil.resolve_name(name)
+
+
+GROUPS = {"duplex_trio.deployments"}
+"""Groups of entry points, which are called like modules."""
+
+
+def test_nothing_public_is_imported_from_elsewhere_by_the_pages() -> None:
+    """Examples and pages import from public modules, so that what they show stays."""
+    allowed = {*PUBLIC, *(f"{name}.{inner}" for name, inner in NAMES)}
+    wrong = []
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        for block in re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL):
+            for module in re.findall(r"^from (duplex_trio[\w.]*) import", block, flags=re.MULTILINE):
+                if module not in allowed:
+                    wrong.append(f"{page.name}: {module}")
+    assert not wrong
