@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
 
+from duplex_trio.clients.errors import DuplexClientError
 from duplex_trio.clients.reconnect import ReconnectPolicy
 from duplex_trio.clients.transport import Connect, open_stream
 from duplex_trio.clients.websocket import DuplexClient
@@ -126,6 +128,19 @@ class BreakableClient(DuplexClient):
         self.script = script
         self.accounts: list[Account] = []
         super().__init__(url, connect=self.line.connect, **{"reconnect": PATIENT, **options})
+
+    async def close(self, timeout_s: float = 20.0) -> None:
+        """End the session; over a line that is cut, mend it for that, and let the session be gone already.
+
+        Raises:
+            DuplexConnectionError: the line is whole, and the server did not confirm within `timeout_s`.
+        """
+        if not self.line.is_cut:
+            await super().close(timeout_s)
+            return
+        self.mend()
+        with suppress(DuplexClientError):
+            await super().close(timeout_s)
 
     def cut(self) -> None:
         """Break the connection as a network does, and let no other one be made."""

@@ -12,6 +12,7 @@ RUN = {"python", "yaml", "json", *COMMAND_LANGUAGES}
 COMPARED = {
     "docs/wire.md": "tests/docs/test_wire_pages.py",
     "docs/architecture.md": "tests/docs/test_architecture_page.py",
+    "docs/testing.md": "tests/docs/test_testing_page.py",
 }
 """Pages whose blocks of text are compared with what they are made of, and where."""
 

@@ -29,6 +29,7 @@ import trio.testing
 from duplex_trio.testing.server_process import ServedPort, server_process
 from duplex_trio.testing.video_frames import decode_frames
 from tests.docs.blocks import ROOT, Block, named
+from tests.testing.entry_points import declared_entry_points
 
 BLOCKS = named("python", "py")
 TESTS = [
@@ -112,8 +113,10 @@ async def _await(function: Any) -> None:
 def test_the_tests_of_a_page_pass(page: str, tmp_path: Path) -> None:
     """In a folder of their own, with nothing set up but what the page says."""
     blocks = [block for block in TESTS if block.page == page]
+    folder = tmp_path / "project"
+    folder.mkdir()
     for block in blocks:
-        (tmp_path / f"test_line_{block.line}.py").write_text(block.text)
+        (folder / f"test_line_{block.line}.py").write_text(block.text)
     command = [
         sys.executable,
         "-m",
@@ -127,11 +130,13 @@ def test_the_tests_of_a_page_pass(page: str, tmp_path: Path) -> None:
     ]
     environment = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "examples" / "parrot")]),
+        "PYTHONPATH": os.pathsep.join(
+            [str(declared_entry_points(tmp_path)), str(ROOT), str(ROOT / "examples" / "parrot")]
+        ),
     }
     done = subprocess.run(
         [*command, "."],
-        cwd=tmp_path,
+        cwd=folder,
         env=environment,
         capture_output=True,
         text=True,

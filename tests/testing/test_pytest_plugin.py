@@ -3,12 +3,12 @@
 import os
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.testing.entry_points import ROOT, declared_entry_points
+
 CONFTEST = """
 import pytest
 from duplex_trio.testing import Script
@@ -82,17 +82,6 @@ async def test_my_own_model(duplex_session, duplex_client):
 """
 
 
-def _installed(folder: Path) -> Path:
-    """A folder in which the package looks installed, with the entry points that it declares for pytest."""
-    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["pytest11"]
-    info = folder / "site" / "duplex_trio_declared-0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: duplex-trio-declared\nVersion: 0\n")
-    lines = "".join(f"{name} = {place}\n" for name, place in declared.items())
-    (info / "entry_points.txt").write_text(f"[pytest11]\n{lines}")
-    return info.parent
-
-
 def _pytest(folder: Path, *arguments: str, **files: str) -> tuple[int, str]:
     project = folder / "project"
     project.mkdir()
@@ -100,7 +89,11 @@ def _pytest(folder: Path, *arguments: str, **files: str) -> tuple[int, str]:
     for name, text in files.items():
         (project / f"{name}.py").write_text(text)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
-    environment = {**os.environ, "PYTHONPATH": f"{_installed(folder)}{os.pathsep}{ROOT}", "COLUMNS": "120"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{declared_entry_points(folder)}{os.pathsep}{ROOT}",
+        "COLUMNS": "120",
+    }
     done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, timeout=240)
     return done.returncode, done.stdout + done.stderr
 

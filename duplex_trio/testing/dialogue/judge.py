@@ -173,10 +173,14 @@ class Judge:
     # ------------------------------------------------------------------ each kind of step
 
     def _next(self) -> Answer | None:
-        """The first answer behind the one spoken of; those that only call functions are not answers to anybody."""
+        """The first answer behind the one spoken of.
+
+        One that only calls functions is no answer to anybody, and one that failed has been spoken of with its error.
+        """
         done = 0 if self._answer is None else self._answer.number
         for answer in self._account.answers[done:]:
-            if not (answer.calls and answer.silent):
+            spoken_of = answer.calls or (answer.status == "failed" and self._errors > 0)
+            if not (answer.silent and spoken_of):
                 return answer
         return None
 
