@@ -224,7 +224,7 @@ class _OtelVideo(VideoTrace):
         self._over = True
         self._span.set_attributes({f"duplex.video.{name}": value for name, value in counts.items()})
         self._span.set_attribute("duplex.video.outcome", outcome)
-        if outcome not in _GOOD_OUTCOMES:
+        if outcome not in _NO_FAULTS:
             self._span.set_attribute("error.type", outcome)
             self._span.set_status(Status(StatusCode.ERROR))
         self._span.end()
@@ -235,8 +235,13 @@ _TOKENS = {
     "cached": "gen_ai.usage.cache_read.input_tokens",
     "output": "gen_ai.usage.output_tokens",
 }
-_GOOD_OUTCOMES = ("done", "stopped", "aborted", "server_shutdown")
-"""Ends of a video that are nobody's fault."""
+_NO_FAULTS = frozenset(
+    {
+        "done", "stopped", "aborted", "server_shutdown", "invalid_start", "start_timeout", "message_too_large",
+        "too_many_errors", "send_timeout", "resource_exhausted",
+    }
+)  # fmt: skip
+"""Ends of a video that are no fault of the server or the model."""
 
 
 def _key(name: str) -> str:
