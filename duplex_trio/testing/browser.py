@@ -58,8 +58,13 @@ def find_chromium() -> str | None:
 
 
 @contextmanager
-def chromium_process(program: str) -> Iterator[str]:
+def chromium_process(program: str, *, microphone: Path | None = None) -> Iterator[str]:
     """Run a browser with a profile of its own until the block ends; yields its DevTools address.
+
+    Args:
+        program: the browser.
+        microphone: a WAV file that is heard by every page that asks for a microphone, from its beginning and once; no
+            page is asked whether it may. Without it there is no microphone.
 
     Raises:
         AssertionError: it did not start in time; with what it printed.
@@ -68,7 +73,9 @@ def chromium_process(program: str) -> Iterator[str]:
         log, told = Path(folder, "log"), Path(folder, "DevToolsActivePort")
         with log.open("wb") as output:
             process = subprocess.Popen(  # noqa: S603 (the browser that was found)
-                [program, *_FLAGS, f"--user-data-dir={folder}", "about:blank"], stdout=output, stderr=output
+                [program, *_FLAGS, *_hearing(microphone), f"--user-data-dir={folder}", "about:blank"],
+                stdout=output,
+                stderr=output,
             )
         try:
             yield _address(process, told, log)
@@ -79,6 +86,16 @@ def chromium_process(program: str) -> Iterator[str]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def _hearing(microphone: Path | None) -> list[str]:
+    if microphone is None:
+        return []
+    return [
+        "--use-fake-ui-for-media-stream",
+        "--use-fake-device-for-media-stream",
+        f"--use-file-for-fake-audio-capture={microphone}%noloop",
+    ]
 
 
 def _address(process: subprocess.Popen[bytes], told: Path, log: Path) -> str:

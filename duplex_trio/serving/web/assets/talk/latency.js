@@ -20,6 +20,8 @@ export class Latency {
   /** When the user began to interrupt. @type {number | null} */
   #interruptedAt = null;
   #speaking = false;
+  /** How much silence the server waits for before it says that speech has ended: that is no speech any more. */
+  #silenceMs = 0;
   /** When which heartbeat went out. @type {Map<string, number>} */
   #beats = new Map();
 
@@ -51,11 +53,16 @@ export class Latency {
   /** A message came in. */
   received(message, now) {
     switch (message.type) {
+      case "session.created":
+      case "session.updated":
+      case "session.resumed":
+        this.#silenceMs = message.session.audio?.input?.turn_detection?.silence_duration_ms ?? 0;
+        break;
       case "input_audio_buffer.speech_started":
         this.#interrupt(this.#spokenAt(message.audio_start_ms, now));
         break;
       case "input_audio_buffer.speech_stopped":
-        this.#ended(this.#spokenAt(message.audio_end_ms, now));
+        this.#ended(this.#spokenAt(message.audio_end_ms - this.#silenceMs, now));
         break;
       case "response.output_audio_transcript.delta":
       case "response.output_text.delta":
