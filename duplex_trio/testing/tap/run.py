@@ -31,6 +31,11 @@ class WireTap:
     cuts: Sequence[str] = ()
     port: int = 0
     connections: list[TappedConnection] = Factory(list)
+    _news: trio.lowlevel.ParkingLot = Factory(trio.lowlevel.ParkingLot)
+
+    async def wait_passed(self) -> None:
+        """Wait until something more has passed."""
+        await self._news.park()
 
     async def relay(self, client: trio.SocketStream) -> None:
         """Connect to the server and pass on what either side says until one of them leaves."""
@@ -41,6 +46,7 @@ class WireTap:
         async with server, client, trio.open_nursery() as nursery:
 
             def after(message: TappedMessage) -> None:
+                self._news.unpark_all()
                 if message.kind == cut:
                     nursery.cancel_scope.cancel()
 

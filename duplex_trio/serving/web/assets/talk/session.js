@@ -105,7 +105,7 @@ export class TalkSession {
   /** Send what the microphone heard. @param {Int16Array} pcm16   Mono at 24 kHz. */
   append(pcm16) {
     if (this.#phase === "closed" || this.#leaving) return;
-    const message = { type: "input_audio_buffer.append", audio: base64Of(pcm16) };
+    const message = { event_id: this.#newId(), type: "input_audio_buffer.append", audio: base64Of(pcm16) };
     this.#outbox.put(JSON.stringify(message), pcm16.length / 24);
     this.#handlers.sent(message);
     this.#pump();
