@@ -31,13 +31,13 @@ export async function explainUnopened(key) {
   try {
     status = (await fetch(new URL("v1/models", document.baseURI), withKey(key))).status;
   } catch {
-    return { title: "The server can't be reached", advice: "Check that it runs, then press Start again." };
+    return { title: "The server can't be reached", advice: "Check that it runs, then try again." };
   }
   if (status === 401) {
     const title = key ? "The API key is wrong" : "This server needs an API key";
-    return { title, advice: "Enter the key under Settings and press Start again.", wantsKey: true };
+    return { title, advice: "Enter the key and try again.", wantsKey: true };
   }
-  if (status === 503) return { title: "The model is still loading", advice: "Press Start again in a few seconds." };
+  if (status === 503) return { title: "The model is still loading", advice: "Try again in a few seconds." };
   if (status === 403) {
     return { title: "This address isn't allowed", advice: "The server's --allow-origin must name this page's address." };
   }

@@ -12,8 +12,8 @@ let leaving = 0;
 export function showAway({ attempt, retryAtMs }) {
   clearTimeout(leaving);
   clearInterval(ticking);
-  const again = attempt > 1 ? `Attempt ${attempt}.` : "";
-  show("warn", "Connection lost", `Reconnecting by itself; nothing is lost. ${again}`);
+  const again = attempt > 1 ? ` Attempt ${attempt}.` : "";
+  show("warn", "Connection lost", `What you say meanwhile is kept.${again}`);
   const count = () => {
     const left = retryAtMs ? Math.max(0, Math.ceil((retryAtMs - Date.now()) / 1000)) : 0;
     $("banner-count").textContent = left ? `${left} s` : "";

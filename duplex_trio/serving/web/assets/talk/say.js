@@ -2,7 +2,7 @@
 
 /**
  * @param {string} state   Of the conversation, or "loading", "key", "idle" and "failed" without one.
- * @param {{name: string, detail?: object, mode: string, hears?: boolean, hasMicrophone?: boolean, waiting: boolean}} about
+ * @param {{detail?: object, mode: string, hears?: boolean, hasMicrophone?: boolean, asks: boolean, waiting: boolean}} about
  * @returns {{status: string, said: string, hint: string, button: string}}   `button` names the big one.
  */
 export function wordsFor(state, about) {
@@ -16,11 +16,13 @@ function buttonFor({ mode, hears, hasMicrophone }) {
   return hears ? "Microphone: on" : "Microphone: off";
 }
 
+const PRESS = matchMedia("(pointer: coarse)").matches ? "press the square" : "press Esc";
+
 const WORDS = {
   loading: ({ detail, waiting }) => {
     const [said, hint] = DOORS[detail?.kind]?.(detail) ?? ["The model is loading…", ""];
     const starts = "Your conversation starts by itself when it is ready.";
-    return [detail?.kind === "asking" ? "Looking…" : "Not ready", said, waiting ? starts : hint];
+    return [STATUS[detail?.kind] ?? "Not ready", said, waiting ? starts : hint];
   },
   key: () => ["Needs a key", "", ""],
   idle: () => ["Ready", "Press and talk", "It listens while it speaks: interrupt it whenever you like."],
@@ -28,11 +30,16 @@ const WORDS = {
   connecting: () => ["Connecting…", "Connecting…", ""],
   away: () => ["Reconnecting…", "Reconnecting…", "What you say meanwhile is kept and sent."],
   over: () => ["Ended", "The conversation is over", ""],
-  listening: (about) => (about.hasMicrophone ? listening(about) : ["Ready", "Write to it", "Or press the microphone to talk."]),
+  listening: (about) => (about.hasMicrophone ? listening(about) : unheard(about)),
   hearing: () => ["You speak", "You are speaking…", "It answers when you are done."],
   thinking: () => ["Thinking…", "Thinking…", ""],
-  speaking: ({ hears, mode }) => ["Speaking", "Speaking…", hears && mode !== "hold" ? "Talk over it, or press Esc, to interrupt." : "Press Esc to interrupt."],
+  speaking: ({ hears, mode }) => ["Speaking", "Speaking…", hears && mode !== "hold" ? `Talk over it, or ${PRESS}, to interrupt.` : `You can ${PRESS} to interrupt.`],
 };
+
+function unheard({ asks }) {
+  if (asks) return ["Microphone?", "Allow the microphone", "Your browser asks you for it."];
+  return ["Ready", "Write to it", "Or press the microphone to talk."];
+}
 
 function listening({ mode, hears }) {
   if (mode === "hold") {
@@ -40,6 +47,8 @@ function listening({ mode, hears }) {
   }
   return hears ? ["Listening", "Listening…", "Just speak."] : ["Muted", "Your microphone is off", "Press it, or M, to be heard again."];
 }
+
+const STATUS = { asking: "Looking…", loading: "Loading…", gone: "Unreachable", draining: "Closing" };
 
 const DOORS = {
   asking: () => ["Looking for the server…", ""],

@@ -136,14 +136,14 @@ export class Settings {
       case "modality":
         return value === "text" || always ? { output_modalities: value === "text" ? ["text"] : ["text", "audio"] } : {};
       default:
-        return this.#turns();
+        return this.#turns(always);
     }
   }
 
-  #turns() {
-    const of = { server_vad: vad, semantic_vad: semantic, hold: () => null, own: () => null }[this.mode]();
-    if (this.mode === "own") return {};
-    return { audio: { input: { turn_detection: of } } };
+  #turns(always) {
+    if (this.mode === "own" && !always) return {}; // such a model's sessions begin like that
+    const detection = { server_vad: vad, semantic_vad: semantic }[this.mode]?.() ?? null;
+    return { audio: { input: { turn_detection: detection } } };
   }
 
   #showMode() {

@@ -48,7 +48,10 @@ let key = remembered();
 let ready = false;
 let beganAt = 0;
 let drawing = 0;
-let name = "";
+/** What is told is of a server that cannot be reached: it is over when one can. */
+let passing = false;
+/** The browser asks for leave to use the microphone. */
+let asks = false;
 /** What was written last, until a conversation has taken it. */
 let unsent = "";
 
@@ -67,10 +70,10 @@ async function greet() {
 }
 
 function welcome(door) {
-  name = door.models[0] ?? "";
-  $("model").textContent = name;
+  $("model").textContent = door.models[0] ?? "";
   $("to-video").hidden = !door.video;
   $("change-key").hidden = !key;
+  if (passing) hush();
   settings.offer(door);
   showIdle();
   wanted?.();
@@ -79,6 +82,7 @@ function welcome(door) {
 
 function openDoor(wrong) {
   $("door").hidden = false;
+  $("door-close").hidden = !ready;
   $("key-error").textContent = wrong ? "That key is not the one." : "";
   show("key");
   $("key").focus();
@@ -126,12 +130,16 @@ function begin() {
 /** Let the model hear. */
 async function open() {
   const mine = call;
+  asks = true;
   try {
     await mine.listen({ deviceId: $("input").value, muted: settings.mode === "hold" });
     document.body.dataset.heard = "true";
     settings.offerDevices(await listDevices()); // their names are told only now
   } catch (error) {
     if (mine === call) tell(explainDevice(error.kind ?? error.reason, error.message), "warning");
+  } finally {
+    asks = false;
+    draw();
   }
 }
 
@@ -196,11 +204,12 @@ async function closed(detail) {
   showIdle();
   if (detail.expected) return;
   if (!detail.opened && unsent) fill(unsent);
-  const known = typeof detail.code === "string" ? explainEnd(detail) : null;
-  const explained = known ?? (detail.opened ? explainEnd(detail) : await explainUnopened(key));
+  const told = detail.opened || typeof detail.code === "string";
+  const explained = told ? explainEnd(detail) : { ...(await explainUnopened(key)), retry: true };
   if (call) return; // another one has begun meanwhile
   if (explained.wantsKey) return openDoor(Boolean(key));
   tell(explained, "error");
+  passing = !told;
   show("failed");
   ready = false;
   greet();
@@ -232,7 +241,8 @@ function drawNow() {
 
 /** @param {string} state @param {object} [detail] */
 function show(state, detail) {
-  const about = { name, detail, mode: settings.mode, hears: call?.hears, hasMicrophone: call?.hasMicrophone, waiting: Boolean(wanted) };
+  const { hears, hasMicrophone } = call ?? {};
+  const about = { detail, mode: settings.mode, hears, hasMicrophone, asks, waiting: Boolean(wanted) };
   const { status, said, hint, button } = wordsFor(state, about);
   document.body.dataset.state = state;
   put("status", status);
@@ -261,6 +271,7 @@ function tell({ title, advice, retry }, kind) {
 }
 
 function hush() {
+  passing = false;
   $("notice").hidden = true;
 }
 
@@ -300,6 +311,10 @@ $("door").addEventListener("submit", (event) => {
   greet();
 });
 $("change-key").addEventListener("click", () => openDoor(false));
+$("door-close").addEventListener("click", () => {
+  $("door").hidden = true;
+  showIdle();
+});
 $("banner-now").addEventListener("click", () => call?.retry());
 $("notice-close").addEventListener("click", hush);
 $("notice-retry").addEventListener("click", () => {

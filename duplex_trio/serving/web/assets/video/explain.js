@@ -45,8 +45,8 @@ export function explainClose(code) {
 }
 
 /** What a server tells of itself: whether it still loads, its model of video, and whether it keeps that from those
- * without a key. */
+ * without a key, and whether there is somebody to talk to. */
 export async function askServer(key) {
   const { ok, health } = await askHealth(key); // where nothing answers, pressing Start will say why
-  return { loading: health.status === "loading", model: health.video?.model ?? "", wantsKey: ok && !health.video };
+  return { loading: health.status === "loading", model: health.video?.model ?? "", wantsKey: ok && !health.video, talks: health.session_mode === "duplex" };
 }

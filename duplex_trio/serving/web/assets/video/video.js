@@ -102,8 +102,7 @@ function togglePlay() {
   if (!show?.player) return;
   if (replayUrl) return void (video.paused ? video.play() : video.pause());
   if (show.over && video.ended) return replay();
-  if (show.player.paused) show.player.play();
-  else show.player.pause();
+  show.player.paused ? show.player.play() : show.player.pause();
 }
 
 /** Once all was seen: the whole clip, with the browser's own controls. */
@@ -338,7 +337,8 @@ function sayTransition() {
 
 /** Before anything is asked for: what is served here, and whether a key is wanted. */
 async function greet() {
-  const { loading, model, wantsKey } = await askServer($("key").value);
+  const { loading, model, wantsKey, talks } = await askServer($("key").value);
+  $("to-talk").hidden = !talks;
   if (show) return;
   if (loading) setTimeout(greet, ASK_AGAIN_MS);
   const state = loading ? "loading" : "idle";
