@@ -73,7 +73,12 @@ class DuplexChatCompletionsAdapter(ChatBackend):
         attachment = _ChatAttachment()
         patch = {"turn_detection": None, "input_audio_format": "pcm16", "output_audio_format": "pcm16"}
         try:
-            handle = await self._omni.open_chat(attachment=attachment, patch=patch, sampling=request.sampling)
+            handle = await self._omni.open_chat(
+                attachment=attachment,
+                patch=patch,
+                sampling=request.sampling,
+                trace_headers=request.trace_headers,
+            )
         except RealtimeError as error:
             raise of_code(error.code, error.message, error.param) from error
         try:

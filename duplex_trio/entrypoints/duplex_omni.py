@@ -124,7 +124,12 @@ class DuplexOmni(AsyncOmni):
         self.duplex_engine.manager.tracer = self.duplex_engine.chats.tracer = tracer
 
     async def open_chat(
-        self, *, attachment: Attachment, patch: Mapping[str, Any], sampling: Sampling
+        self,
+        *,
+        attachment: Attachment,
+        patch: Mapping[str, Any],
+        sampling: Sampling,
+        trace_headers: Mapping[str, str] | None = None,
     ) -> DuplexSessionHandle:
         """Open a session that takes no session's slot and is held back by no player, to ask it once.
 
@@ -134,7 +139,11 @@ class DuplexOmni(AsyncOmni):
             RealtimeError: as `open_session`.
         """
         return await self.duplex_engine.chats.open_session(
-            dialect="duplex", attachment=attachment, patch=patch, sampling=sampling
+            dialect="duplex",
+            attachment=attachment,
+            patch=patch,
+            sampling=sampling,
+            trace_headers=trace_headers,
         )
 
     def get_session(self, session_id: str) -> DuplexSessionHandle:

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+import attrs
 import orjson
 import structlog
 import trio
@@ -32,6 +33,7 @@ from duplex_trio.protocol.chat import (
     read_chat_request,
 )
 from duplex_trio.serving.asgi import JSON, Headers, Receive, Scope, Send, header, respond, respond_early
+from duplex_trio.serving.channel import trace_headers
 from duplex_trio.serving.event_stream import EventStream
 from duplex_trio.serving.request_body import BodyReader, ClientGoneError, UnreadError, discard_body
 
@@ -92,6 +94,7 @@ class ChatCompletions:
         except ChatError as error:
             await _fail(send, error)
             return
+        request = attrs.evolve(request, trace_headers=trace_headers(scope["headers"]))
         answer = self._stream if request.stream else self._whole
         await self.while_connected(receive, partial(answer, request, send))
 

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pytest
 import structlog
+from structlog.testing import capture_logs
 
 from duplex_trio.cli import serve
 from duplex_trio.cli.compose import make_omni, plan_serving, read_deploy
@@ -16,6 +17,8 @@ from duplex_trio.cli.errors import CommandError
 from duplex_trio.cli.log import configure_logging
 from duplex_trio.deploy import load_deploy
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni
+from duplex_trio.serving.service_manager import NO_SERVICE_MANAGER, Systemd
+from duplex_trio.tracing import NO_TRACER
 
 
 def parse(*arguments: str) -> argparse.Namespace:
@@ -192,3 +195,31 @@ def test_an_exception_is_in_the_json_line(stream: io.StringIO) -> None:
     except RuntimeError:
         structlog.get_logger("test").exception("failed")
     assert "RuntimeError: why" in orjson.loads(stream.getvalue())["exception"]
+
+
+# ------------------------------------------------------------------ traces and the service manager
+
+
+def test_traces_are_off_unless_somebody_wants_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT", raising=False)
+    assert options().tracer is NO_TRACER
+    assert options().manager is NO_SERVICE_MANAGER
+
+
+def test_traces_that_cannot_be_had_end_the_command_only_if_it_asked_for_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The environment may be that of every program of a machine."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
+    with pytest.raises(CommandError, match="--otel: OTLP over grpc is not there"):
+        options("--otel")
+    with capture_logs() as lines:
+        assert options().tracer is NO_TRACER
+    assert [line["event"] for line in lines] == ["tracing.unavailable"]
+    assert options("--no-otel").tracer is NO_TRACER
+
+
+def test_who_started_the_server_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", "/run/systemd/notify")
+    assert isinstance(options().manager, Systemd)

@@ -95,7 +95,8 @@ class ChatRequest:
     """What is to be answered, and how.
 
     `tools` and `tool_choice` are in the words of sessions. `include_usage` asks for a last chunk with the tokens of a
-    streamed answer, `stage_metrics` for the figures of the stages beside an answer.
+    streamed answer, `stage_metrics` for the figures of the stages beside an answer. `trace_headers` is what its HTTP
+    request said of the trace that it is part of.
     """
 
     model: str | None
@@ -111,6 +112,7 @@ class ChatRequest:
     stream: bool = False
     include_usage: bool = False
     stage_metrics: bool = False
+    trace_headers: Mapping[str, str] = Factory(dict)
 
     @property
     def speaks(self) -> bool:
