@@ -39,7 +39,7 @@ def build(folder: Path) -> None:
     import pdoc
     import pdoc.render
 
-    pdoc.render.configure(docformat="google", footer_text="duplex_trio", search=True, show_source=True)
+    pdoc.render.configure(docformat="google", footer_text="duplex_trio", search=True, show_source=False)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for name in PUBLIC:

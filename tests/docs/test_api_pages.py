@@ -69,13 +69,20 @@ GROUPS = {"duplex_trio.deployments"}
 """Groups of entry points, which are called like modules."""
 
 
-def test_nothing_public_is_imported_from_elsewhere_by_the_pages() -> None:
-    """Examples and pages import from public modules, so that what they show stays."""
-    allowed = {*PUBLIC, *(f"{name}.{inner}" for name, inner in NAMES)}
+SHOWN_ANYWAY = {
+    "duplex_trio.models.scripted.native": "stands for the reader's own pipeline",
+    "duplex_trio.stages.inline": "carries the reader's own worker",
+    "duplex_trio.testing.run": "as above",
+}
+"""Other modules that a page imports from, and why."""
+
+
+def test_the_pages_import_what_is_public() -> None:
+    """So that what they show stays."""
     wrong = []
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         for block in re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL):
             for module in re.findall(r"^from (duplex_trio[\w.]*) import", block, flags=re.MULTILINE):
-                if module not in allowed:
+                if module not in PUBLIC and module not in SHOWN_ANYWAY:
                     wrong.append(f"{page.name}: {module}")
     assert not wrong
