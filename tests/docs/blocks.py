@@ -115,10 +115,6 @@ FOR_PEOPLE = {
         "nginx's language; tests/operations/test_nginx.py compares it with the file, and runs that where nginx is"
     ),
     ("README.md", "you        Hello, what is a good breakfast?"): "what a model said once",
-    (
-        "README.md",
-        "run_server                       serving/run.py",
-    ): "the task tree, which is in the code too",
     ("docs/video.md", "client                                                        server"): (
         "a drawing of a conversation; its messages are looked up in tests/docs/test_messages.py"
     ),
