@@ -24,6 +24,8 @@ import { TalkSession } from "./session.js";
 const RATE_HZ = 24_000;
 /** A hold that is shorter than that was a slip: there is no word in it. */
 const HELD_MIN_MS = 200;
+/** Silence behind the last words before the microphone went off: longer than any that a turn may end with by itself. */
+export const TRAIL_MS = 9_000;
 /** A turn that is answered by nothing is waited for no longer than this. */
 const THINKING_MAX_MS = 15_000;
 
@@ -42,14 +44,17 @@ export class Call {
   #hearing = false;
   #waitingSince = -Infinity;
   #heldAt = 0;
+  #ownsTurns;
 
   /**
-   * @param {{key: string, model: string, session: object}} asked
+   * @param {{key: string, model: string, session: object, ownsTurns: boolean}} asked   `ownsTurns` of the model: it
+   *   decides by itself when to speak.
    * @param {AudioContext} context   One that may make sounds.
    * @param {Handlers} handlers
    */
   constructor(asked, context, handlers) {
     this.#handlers = handlers;
+    this.#ownsTurns = asked.ownsTurns;
     this.#latency = new Latency((name, value) => handlers.figure(name, value));
     this.#player = new Player(context, {
       onPlayed: (played) => this.#played(played),
@@ -144,6 +149,7 @@ export class Call {
   /** Push to talk: down to speak, up to be answered. */
   hold(down, now = performance.now()) {
     if (!this.#microphone || down === this.hears) return;
+    if (this.#ownsTurns) return this.hear(down, TRAIL_MS);
     if (down) this.interrupt();
     else if (now - this.#heldAt < HELD_MIN_MS) this.#session.send({ type: "input_audio_buffer.clear" });
     this.hear(down);
@@ -231,6 +237,7 @@ export class Call {
         break;
       case "response.created":
         this.#answering = message.response.id;
+        this.#hearing = false; // a model that owns its turns says no other end of them
         this.#waitingSince = -Infinity;
         break;
       case "response.output_audio.delta":

@@ -28,11 +28,11 @@ const TOO_LATE = new Set([
 const NEXT_TIME = "Applies to the next conversation.";
 
 export class Settings {
+  /** The model decides by itself when to speak. */
+  modelOwnsTurns = false;
   #locksInstructions = false;
-  #modelOwnsTurns = false;
   /** Ids of the messages that carry a change, each with the field it is of. @type {Map<string, string>} */
   #sent = new Map();
-  /** What the server chose that the fields leave open. */
   #changed;
 
   /** @param {(patch: object, field: string) => void} changed   A field was changed that a conversation can follow. */
@@ -96,12 +96,12 @@ export class Settings {
     $("model-field").hidden = models.length < 2;
     $("model-field").nextElementSibling.classList.toggle("wide", models.length < 2);
     options($("voice"), [["", "Model's own"], ...voices.map((name) => [name, name])]);
-    this.#modelOwnsTurns = Boolean(capabilities?.supports_model_native_turn_policy);
+    this.modelOwnsTurns = Boolean(capabilities?.supports_model_native_turn_policy);
     this.#locksInstructions = Boolean(capabilities?.locks_context_after_input);
     const own = $("turns-mode").querySelector('[value="own"]');
-    own.disabled = !this.#modelOwnsTurns;
-    own.textContent = this.#modelOwnsTurns ? "The model decides" : "The model decides (not this one)";
-    if (this.#modelOwnsTurns && this.mode === "server_vad") $("turns-mode").value = "own";
+    own.disabled = !this.modelOwnsTurns;
+    own.textContent = this.modelOwnsTurns ? "The model decides" : "The model decides (not this one)";
+    if (this.modelOwnsTurns && this.mode === "server_vad") $("turns-mode").value = "own";
     this.#showMode();
   }
 

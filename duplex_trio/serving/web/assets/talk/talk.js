@@ -7,7 +7,7 @@ import { explainUnopened } from "../shared/server.js";
 import { clock } from "../shared/units.js";
 import { hideBanner, showAway, showBack } from "./banner.js";
 import { Board } from "./board.js";
-import { Call } from "./call.js";
+import { Call, TRAIL_MS } from "./call.js";
 import { LOG_RULES, describe } from "./describe.js";
 import { explainDevice, explainEnd, explainError } from "./explain.js";
 import { heldBy, keysOf } from "./keys.js";
@@ -22,8 +22,6 @@ import { Waves } from "./waves.js";
 
 const $ = (id) => document.getElementById(id);
 const ASK_AGAIN_MS = 1000;
-/** Silence behind the last words before the microphone went off: longer than any that a turn may end with by itself. */
-const TRAIL_MS = 9000;
 
 const log = new EventLog({ list: $("log-list"), empty: $("log-empty"), counter: $("log-count") }, LOG_RULES);
 const board = new Board();
@@ -73,6 +71,10 @@ function welcome(door) {
   $("model").textContent = door.models[0] ?? "";
   $("to-video").hidden = !door.video;
   $("change-key").hidden = !key;
+  const writes = door.capabilities?.supports_text_only_turn !== false;
+  $("words").disabled = !writes;
+  $("words").placeholder = writes ? "Write instead of speaking…" : "This model reads nothing: talk to it.";
+  $("chips").hidden = !writes;
   if (passing) hush();
   settings.offer(door);
   showIdle();
@@ -110,7 +112,8 @@ function begin() {
   board.clear();
   settings.begin();
   let mine = null;
-  mine = call = new Call({ key, model: settings.model, session: settings.session() }, context, {
+  const asked = { key, model: settings.model, session: settings.session(), ownsTurns: settings.modelOwnsTurns };
+  mine = call = new Call(asked, context, {
     changed: () => mine === call && draw(),
     message: (way, message) => mine === call && log.add(way, message, describe(message)),
     phase: (phase, detail) => mine === call && moved(phase, detail),
