@@ -1,5 +1,6 @@
 """The client library: `DuplexClient` talks to a server, `InlineDuplexClient` to an engine in the same program,
-`PlaybackCursor` says what the user has heard, `RealtimeVideoClient` watches and steers a video.
+`PlaybackCursor` says what the user has heard, `SyncDuplexClient` is for programs without Trio, `RealtimeVideoClient`
+watches and steers a video.
 
 `base` and `commands` hold what every client offers, `websocket` and `inline` the transports, `resumption` and
 `outbox` what makes a session outlive its connections, `run` the tasks, `events` the views of what a server
@@ -24,6 +25,7 @@ from duplex_trio.clients.inline import InlineDuplexClient
 from duplex_trio.clients.playback import PlaybackCursor
 from duplex_trio.clients.reconnect import ReconnectPolicy
 from duplex_trio.clients.responses import ResponseHandle, ResponseStream
+from duplex_trio.clients.sync import SyncDuplexClient
 from duplex_trio.clients.url import build_realtime_url, build_video_url
 from duplex_trio.clients.video import RealtimeVideoClient, VideoChunk
 from duplex_trio.clients.websocket import DuplexClient
@@ -50,6 +52,7 @@ __all__ = [
     "ResponseStream",
     "ServerEvent",
     "SessionConfig",
+    "SyncDuplexClient",
     "VideoChunk",
     "build_realtime_url",
     "build_video_url",
