@@ -3,7 +3,8 @@
 The layers, each importing only what stands below it:
 
     cli            the `duplex-trio` command, the one place where everything is put together
-    testing        scripted sessions on a mock clock, for our tests and yours
+    benchmarks     what `duplex-trio bench` measures
+    testing        scripted models, conversations as data, a server in memory: for our tests and yours
     serving        transport: HTTP and WebSocket in front of sessions
     clients        the other end of the wire
     entrypoints    Python access to an engine: Omni, AsyncOmni, DuplexOmni, VideoOmni (docs/python.md)
@@ -16,20 +17,10 @@ The layers, each importing only what stands below it:
     stages         compute: replicas of a model runtime, in threads, in processes or on an engine elsewhere
     protocol       the wire: OpenAI Realtime (tier 1) and its duplex extensions (tiers 2 and 3)
     deploy         deployment files
+    tracing        who is told of sessions, responses and stages; nobody by default
 
-The tasks of a running server, where each level is a file called `run.py`:
-
-    run_server                       serving/run.py
-    |- engine                        engine/run.py
-    |  |- stage[asr, llm, tts, vad]  stages/pool/run.py  commands in, outputs out
-    |  |  `- replica[i]  x N                          a thread, a process or a remote engine, made anew if it breaks
-    |  `- session[id]  x N           session/run.py   egress, detector, actor, lease, epochs
-    |     `- epoch[n]                                 the one thing a barge-in cancels
-    |        |- appender                              one turn at a time to the stages
-    |        `- pump[request]  x N                    what the model says, on its way to the client
-    `- hypercorn
-       `- connection  x N            serving/run.py   reads frames, hands commands to the session
-          `- video                   video/run.py     where it is one of video: reader, generator, writer
+Tasks are begun in files called `run.py`, and nowhere else; each has its tree at its top. docs/architecture.md puts
+them together, and follows a piece of sound and an interruption through them.
 """
 
 from importlib import import_module

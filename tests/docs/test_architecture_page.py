@@ -13,6 +13,7 @@ import pytest
 import trio
 import trio.testing
 
+import duplex_trio
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.protocol.duplex import ResponseOutputAudioDelta
 from duplex_trio.testing import finish, open_talker, scripted_omni
@@ -77,3 +78,5 @@ def test_the_layers_are_those_of_the_contract() -> None:
         for row in re.findall(r"^\| (`.*?) \|", section, flags=re.MULTILINE)
     ]
     assert shown == [layer for layer in layers if layer != "__main__"]
+    named = re.findall(r"^    (\w+) {2,}", duplex_trio.__doc__ or "", flags=re.MULTILINE)
+    assert set(named) == {name for layer in shown for name in layer.split(" | ")}

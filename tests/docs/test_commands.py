@@ -136,3 +136,28 @@ def test_the_readme_begins_with_the_two_commands() -> None:
     first, second = [block.text for block in BLOCKS if block.page == "README.md"][:2]
     assert first == "pip install . && duplex-trio install cpu && duplex-trio talk\n"
     assert second == 'pip install ".[test]" && duplex-trio install cpu && python -m pytest\n'
+
+
+CLIPS = sorted(
+    arguments
+    for arguments in OURS
+    if arguments[:1] == ("video",)
+    and not {"--url", "--help"} & set(arguments)
+    and not any(PLACEHOLDER.search(word) for word in arguments)
+)
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("arguments", CLIPS, ids=_ids)
+def test_a_clip_is_made(arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the scripted model, which is quick and small."""
+    monkeypatch.chdir(tmp_path)
+    words = list(arguments)
+    for option in ("--model", "--size"):
+        if option in words:
+            at = words.index(option)
+            del words[at : at + 2]
+    assert main([*words, "--model", "scripted_video", "--size", "64x64", "--quiet"]) == 0
+    (clip,) = tmp_path.iterdir()
+    assert clip.name == (words[words.index("--out") + 1] if "--out" in words else "video.mp4")
+    assert clip.stat().st_size > 1000

@@ -19,6 +19,7 @@ from duplex_trio.protocol.duplex import (
     TYPE_ALIASES,
     decode_command,
 )
+from duplex_trio.serving import paths
 from duplex_trio.testing.wire_reference.__main__ import main
 from duplex_trio.testing.wire_reference.codes import CLOSE_CODES, MEANINGS
 from duplex_trio.testing.wire_reference.commands import ERRORS, EXAMPLES
@@ -105,3 +106,10 @@ def test_the_close_codes_are_those_that_are_sent() -> None:
 @pytest.mark.parametrize("name", list(SHOWN))
 def test_a_conversation_goes_the_same_way_every_time(name: str) -> None:
     assert order_of(name) == order_of(name)
+
+
+def test_every_route_is_told_of() -> None:
+    """Those that mean something beyond the table of routes, and the small ones."""
+    text = (DOCS / "wire.md").read_text()
+    known = {value for name, value in vars(paths).items() if name.endswith("_PATH")}
+    assert known | {"/v1/models", "/metrics"} <= set(re.findall(r"`(?:GET |POST )?(/[\w/]*)", text))
