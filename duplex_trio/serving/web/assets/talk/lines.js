@@ -13,6 +13,7 @@ export function linesOf(turns) {
 function lineOf({ id, who, state, text, heardText, latencyMs, kind }, passed) {
   const whole = passed || !OPEN.has(state);
   if (who === "you" && passed) text ||= "(spoken)";
-  const heard = heardText ?? text; // what makes no sound is read as it comes
+  const spoken = heardText ?? text; // what makes no sound is read as it comes
+  const heard = spoken + text.slice(spoken.length).match(/^\s*/)[0];
   return { id, who, state, text: heard, ahead: text.slice(heard.length), waiting: !text && !whole, whole, latencyMs, kind };
 }

@@ -4,7 +4,7 @@ const YOU = ["#5eead4", "#2dd4bf"];
 const MODEL = ["#c4b5fd", "#f472b6"];
 const GLOW = "#8b5cf6";
 /** Levels are loudness of speech, whose root mean square is rarely above this. */
-const LOUD_RMS = 0.18;
+const LOUD_RMS = 0.11;
 /** How quickly a ribbon follows its level, in ms. */
 const RISE_MS = 60;
 const FALL_MS = 260;
