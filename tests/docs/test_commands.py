@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shlex
 import tomllib
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from packaging.requirements import Requirement
 
 from duplex_trio.cli.main import build_parser, main
 from duplex_trio.deploy import read_deploy
-from tests.docs.blocks import ROOT, Block, named
+from tests.docs.blocks import PAGES, ROOT, Block, named, prose_of
 from tests.docs.commands import LANGUAGES, commands_of
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -43,17 +44,38 @@ def test_the_command_understands_it(
 ) -> None:
     """And the deployments that it names are there."""
     monkeypatch.chdir(ROOT)
-    if not arguments or any(PLACEHOLDER.search(word) for word in arguments):
+    words = ["1" if word == "N" else word for word in arguments]
+    if not words or any("..." in word or word in COMMAND_PLACEHOLDERS for word in words):
         return
     try:
-        parsed = vars(build_parser(arguments).parse_args(list(arguments)))
+        parsed = vars(build_parser(words).parse_args(words))
     except SystemExit as end:
         assert end.code == 0, capsys.readouterr().err  # noqa: PT017 - it is argparse's way to say no
         return
     name = parsed.get("deployment") or parsed.get("deploy")
-    if isinstance(name, str) and name not in INSTALLED:
+    if isinstance(name, str) and name not in INSTALLED and not PLACEHOLDER.search(name):
         assert read_deploy(name, environment={}).config.pipeline
 
+
+SAID = sorted({command for page in PAGES for command in re.findall(r"`duplex-trio ([^`]+)`", prose_of(page))})
+
+
+@pytest.mark.parametrize("command", SAID)
+def test_a_command_in_a_sentence_is_understood(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where it is whole: pages also speak of a command by its first words."""
+    words = ["1" if word == "N" else word for word in shlex.split(command)]
+    if any("..." in word or "|" in word or word in COMMAND_PLACEHOLDERS for word in words):
+        return
+    try:
+        build_parser(words).parse_args(words)
+    except SystemExit as end:
+        told = capsys.readouterr().err
+        assert end.code == 0 or re.search("following arguments are required|expected one argument", told), (
+            told
+        )  # noqa: PT017
+
+
+COMMAND_PLACEHOLDERS = {"COMMAND", "SUBCOMMAND"}
 
 INSTALLED = {"parrot", "my_model"}
 """Deployments of packages that their pages tell to install first."""
