@@ -151,7 +151,11 @@ class FixedUnitBuffer(PcmAppendBuffer):
         return bool(self._reserved)
 
     def settle(self, unit: _Unit) -> None:
-        """A unit was accepted; see `PcmAppendReservation.commit`."""
+        """A unit was accepted; see `PcmAppendReservation.commit`.
+
+        Raises:
+            ValueError: it was given back or cleared, or an earlier one is not settled.
+        """
         if not unit.active:
             raise ValueError("the unit was given back or cleared")
         if self._reserved[0] is not unit:

@@ -90,5 +90,9 @@ class ResumableModelPlugin(DuplexModelPlugin):
         return self.plan_append(unit, request)
 
     def plan_turn(self, turn: TurnInput) -> TurnPlan:
-        """Refused: such a model takes no turn by itself."""
+        """Refused: such a model takes no turn by itself.
+
+        Raises:
+            RealtimeError: `text_only_turn_unsupported`.
+        """
         raise RealtimeError("text_only_turn_unsupported", "the model decides itself when to speak")

@@ -37,7 +37,11 @@ class RecordingAttachment(Attachment):
         self._news = trio.lowlevel.ParkingLot()
 
     async def send(self, event: DuplexEvent) -> None:
-        """Keep an event."""
+        """Keep an event.
+
+        Raises:
+            trio.BrokenResourceError: the client is `broken`.
+        """
         await trio.lowlevel.checkpoint()
         if self.stalled:
             await trio.sleep_forever()

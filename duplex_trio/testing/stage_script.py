@@ -101,7 +101,7 @@ class ScriptWorker(StageWorker):
         self._calls.append(("open", request.request_id))
 
     def submit(self, request_id: str, unit: Any, final: bool, context: WorkerContext) -> None:
-        """Queue the unit."""
+        """Queue the unit, or raise it where it is an exception."""
         if isinstance(unit, BaseException):
             raise unit
         self.units.append((request_id, unit, final))

@@ -8,6 +8,7 @@ import pkgutil
 import re
 from importlib import import_module
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -53,6 +54,33 @@ def _undocumented(thing: Any) -> list[str]:
         if public and not inspect.getdoc(getattr(thing, name)):
             found.append(name)
     return found
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_what_is_public_says_what_it_raises(module: str) -> None:
+    """Wherever a raise stands in the function itself."""
+    silent = []
+    for name in import_module(module).__all__:
+        thing = getattr(import_module(module), name)
+        members = vars(thing).items() if inspect.isclass(thing) else [("", thing)]
+        for member, function in members:
+            function = getattr(function, "__func__", function)  # noqa: PLW2901 - of class methods
+            if not member.startswith("_") and inspect.isfunction(function) and _raises_silently(function):
+                silent.append(f"{name}.{member}")
+    assert not silent
+
+
+def _raises_silently(function: Any) -> bool:
+    tree = ast.parse(dedent(inspect.getsource(function)))
+    raised = [
+        node.exc for node in ast.walk(tree) if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)
+    ]
+    names = {ast.unparse(call.func) for call in raised} - {
+        "AttributeError",
+        "StopIteration",
+        "StopAsyncIteration",
+    }
+    return bool(names) and "raise" not in (inspect.getdoc(function) or "").lower()
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -92,7 +92,8 @@ def supported_formats(direction: Direction, *, duplex_names: bool = True) -> lis
 def parse_rate(value: object, param: str) -> int | None:
     """Return a declared sample rate in Hz; null and 0 declare none.
 
-    `bad_event` unless it is a whole number from 8000 to 192000.
+    Raises:
+        RealtimeError: `bad_event` unless it is a whole number from 8000 to 192000.
     """
     if value is None:
         return None

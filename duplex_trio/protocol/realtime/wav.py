@@ -67,7 +67,11 @@ def read_wav(source: str | PathLike[str] | bytes) -> tuple[Pcm, int]:
 
 
 def wav_bytes(pcm16: bytes, sample_rate_hz: int, channels: int = 1) -> bytes:
-    """Return 16-bit little-endian samples (interleaved when `channels` > 1) as a complete WAV file."""
+    """Return 16-bit little-endian samples (interleaved when `channels` > 1) as a complete WAV file.
+
+    Raises:
+        ValueError: it would be longer than a WAV file can say, 4 GiB.
+    """
     if len(pcm16) > _MAX_BYTES:
         raise ValueError(f"a WAV file holds at most {_MAX_BYTES} bytes of samples, not {len(pcm16)}")
     return _header(len(pcm16), sample_rate_hz, channels) + pcm16
