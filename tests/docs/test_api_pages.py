@@ -64,7 +64,7 @@ def test_what_is_public_says_what_it_raises(module: str) -> None:
         thing = getattr(import_module(module), name)
         members = vars(thing).items() if inspect.isclass(thing) else [("", thing)]
         for member, function in members:
-            function = getattr(function, "__func__", function)  # noqa: PLW2901 - of class methods
+            function = getattr(function, "__func__", function)
             if not member.startswith("_") and inspect.isfunction(function) and _raises_silently(function):
                 silent.append(f"{name}.{member}")
     assert not silent
