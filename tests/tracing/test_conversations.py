@@ -379,7 +379,7 @@ async def test_whoever_traces_nothing_keeps_nothing(autojump_clock: MockClock, l
 # ------------------------------------------------------------------ between any two steps
 
 
-@pytest.mark.parametrize("stride", [31, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stride", [31, pytest.param(7, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("what", ["close", "barge_in", "cancel", "lose", "stop"])
 async def test_every_span_ends_once_whatever_happens_when(
     spans: Any, traced: Any, autojump_clock: MockClock, what: str, stride: int
