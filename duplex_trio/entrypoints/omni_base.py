@@ -124,7 +124,7 @@ class AsyncOmniBase(OmniBase, ABC):
         return self.engine.render_metrics()
 
     def trace_with(self, tracer: Tracer) -> None:
-        """Trace what begins from here on; nothing where there are no sessions."""
+        """Trace what begins from here on, where this kind of engine traces anything."""
 
     async def drain(self, timeout_s: float) -> None:
         """Take nothing new, give what is live `timeout_s`, then end it and wait for its end."""
