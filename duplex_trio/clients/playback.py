@@ -19,6 +19,9 @@ from attrs import define, field, frozen
 
 from duplex_trio.clients.events import AudioDelta, OutputAudioCleared, ResponseDone, ServerEvent
 
+ROUNDING_MS = 1e-6
+"""What differences of times in seconds may be short of a whole millisecond by."""
+
 
 @frozen
 class PlayedSpan:
@@ -160,7 +163,7 @@ class PlaybackCursor:
         for track in list(self._unsettled.values()):
             over = self.over(track.response_id, now_s)
             whole = over and track.cut_s is None
-            played = math.ceil(track.length_ms) if whole else math.floor(track.played_ms(now_s))
+            played = math.ceil(track.length_ms) if whole else math.floor(track.played_ms(now_s) + ROUNDING_MS)
             if over:
                 del self._unsettled[track.response_id]
                 self._settled_until_s = max(self._settled_until_s, track.end_s)

@@ -64,6 +64,8 @@ async def connected(
     failure: BaseException | None = None
     async with trio.open_nursery() as carrier:
         nursery = await carrier.start(_carry)
+        # Not before it has started: who is cancelled meanwhile would wait for it forever.
+        nursery.cancel_scope.shield = True
         try:
             await begin(nursery)
             yield
@@ -82,11 +84,10 @@ async def connected(
 
 
 async def _carry(*, task_status: trio.TaskStatus[trio.Nursery] = trio.TASK_STATUS_IGNORED) -> None:
-    """Keep a nursery that who cancels the body does not cancel: its tasks have to say goodbye."""
-    with trio.CancelScope(shield=True):
-        async with trio.open_nursery() as nursery:
-            task_status.started(nursery)
-            await trio.sleep_forever()
+    """Keep a nursery that can be shielded from who cancels the body: its tasks have to say goodbye."""
+    async with trio.open_nursery() as nursery:
+        task_status.started(nursery)
+        await trio.sleep_forever()
 
 
 def run_client(client: DuplexClientBase) -> AbstractAsyncContextManager[None]:
