@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -17,6 +18,9 @@ from duplex_trio.protocol.duplex import (
     EVENT_CLASSES,
     TYPE_ALIASES,
     DuplexEvent,
+    DuplexExtension,
+    Playback,
+    ResponseDone,
 )
 from duplex_trio.protocol.duplex.session import (
     SessionDefaults,
@@ -25,7 +29,7 @@ from duplex_trio.protocol.duplex.session import (
     render_session,
     session_fields,
 )
-from duplex_trio.testing.protocol_samples import sample_events
+from duplex_trio.testing.protocol_samples import RESPONSES, sample_events
 from duplex_trio.testing.wire_reference.codes import CLOSE_CODES, MEANINGS
 from duplex_trio.testing.wire_reference.commands import ERRORS, EXAMPLES, OWN
 from duplex_trio.testing.wire_reference.fields import (
@@ -41,6 +45,7 @@ PROSE = Path(__file__).with_name("prose")
 PAGES = ("wire.md", "wire/commands.md", "wire/events.md", "wire/objects.md", "wire/errors.md")
 """Where they are, in `docs/`."""
 
+_WIDTH = 100
 _NAMES: Mapping[Dialect, str] = {Dialect.GA: "GA", Dialect.BETA: "beta", Dialect.DUPLEX: "duplex"}
 _MARK = re.compile(r"^<!-- (\w+) -->$", flags=re.MULTILINE)
 
@@ -91,8 +96,13 @@ def _what(row: FieldRow) -> str:
         "duplex only" if row.duplex_only else "",
     ]
     told = "; ".join(filter(None, notes))
-    what = _for_people(row.what).removesuffix(".")
+    what = _bare(_for_people(row.what))
     return f"{what} ({told})" if told else what
+
+
+def _bare(sentence: str) -> str:
+    """Without its full stop, as it stands in a table."""
+    return sentence if sentence.endswith("...") else sentence.removesuffix(".")
 
 
 def _for_people(text: str) -> str:
@@ -103,7 +113,8 @@ def _for_people(text: str) -> str:
 def _example(cls: type[DuplexEvent]) -> str:
     """The fullest of the samples, as the duplex dialect writes it."""
     numbers = {kind: number for number, kind in enumerate(event_types(Dialect.DUPLEX), start=1)}
-    texts = [render(event, Dialect.DUPLEX) for event in sample_events() if type(event) is cls]
+    events = [_COMPLETED] if cls is ResponseDone else [one for one in sample_events() if type(one) is cls]
+    texts = [render(event, Dialect.DUPLEX) for event in events]
     message = max((orjson.loads(text or b"") for text in texts), key=_fullness)
     message["event_id"] = "event_1"
     shown = {"type": message.pop("type"), **message}
@@ -116,6 +127,18 @@ UNNUMBERED = ("session.created", "session.resumed", "session.replaced", "session
 """Events of a connection, which are not replayed and so have no `server_event_seq`."""
 
 
+_COMPLETED = ResponseDone(
+    response=RESPONSES[1],
+    duplex=DuplexExtension(
+        epoch=1,
+        turn_id=2,
+        finish_reason="stop",
+        playback=Playback(generated_ms=400, sent_ms=400, played_ms=200, committed_ms=200),
+    ),
+)
+"""How most responses end; the samples are about the others."""
+
+
 def _fullness(message: Any) -> tuple[int, int]:
     """More keys at the top first; of those that have as many, the shorter message."""
     keys = len(message) + len(
@@ -125,10 +148,21 @@ def _fullness(message: Any) -> tuple[int, int]:
 
 
 def _json(message: Mapping[str, Any]) -> str:
-    text = orjson.dumps(message).decode()
-    if len(text) > 100:
-        text = orjson.dumps(message, option=orjson.OPT_INDENT_2).decode()
-    return f"```json\n{text}\n```"
+    return f"```json\n{_laid_out(message, '')}\n```"
+
+
+def _laid_out(value: Any, indent: str) -> str:
+    """JSON in which whatever fits on a line is on one."""
+    text = json.dumps(value)
+    if len(indent) + len(text) <= _WIDTH or not isinstance(value, dict | list):
+        return text
+    inner = indent + "  "
+    if isinstance(value, dict):
+        parts = [f"{json.dumps(key)}: {_laid_out(one, inner)}" for key, one in value.items()]
+    else:
+        parts = [_laid_out(one, inner) for one in value]
+    first, last = "{}" if isinstance(value, dict) else "[]"
+    return f"{first}\n{inner}" + f",\n{inner}".join(parts) + f"\n{indent}{last}"
 
 
 def _events() -> str:
@@ -167,7 +201,7 @@ def _command(kind: str, cls: type) -> str:
                 "<br>".join(f"`{name}`" for name in (row.name, *row.aliases)),
                 row.kind,
                 row.default,
-                _for_people(row.what).removesuffix("."),
+                _bare(_for_people(row.what)),
                 f"`{row.code}`",
             )
             for row in rows
