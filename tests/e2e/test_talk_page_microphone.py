@@ -82,7 +82,7 @@ async def test_it_listens_while_it_is_held_and_answers_then(hummer: Visitor, how
         await hummer.page.run("document.activeElement.blur()")
     async with held(hummer, how):
         await hummer.page.until("document.getElementById('talk').dataset.held === 'true'")
-        assert await hummer.text("status") == "You speak"
+        await hummer.page.until("document.getElementById('status').textContent === 'You speak'")
         await hummer.page.until(f"{SENT} > {before} + 25")
     await hummer.said("sound of ")
     await hummer.heard("You said: sound of ")
@@ -110,10 +110,9 @@ async def test_a_slip_is_no_turn(hummer: Visitor) -> None:
 async def test_the_microphone_is_switched_off_and_on(hummer: Visitor) -> None:
     await hummer.page.click("#talk")
     await hummer.page.until("document.getElementById('talk').getAttribute('aria-pressed') === 'true'")
-    assert await hummer.text("talk-label") == "Microphone: on"
+    assert await hummer.text("talk-label") == "Microphone"
     await hummer.page.press("m", code=77)
     await hummer.page.until("document.getElementById('talk').dataset.mic === 'off'")
-    assert await hummer.text("talk-label") == "Microphone: off"
     assert await hummer.page.run("document.getElementById('talk').getAttribute('aria-pressed')") == "false"
     await hummer.page.click("#talk")
     await hummer.page.until("document.getElementById('talk').dataset.mic === 'on'")
@@ -135,7 +134,7 @@ async def test_devices_can_be_chosen_once_they_have_names(hummer: Visitor) -> No
 async def test_without_a_microphone_people_write(visitor: Visitor) -> None:
     await visitor.page.click("#talk")
     assert "No microphone was found" in await visitor.notice()
-    assert await visitor.text("say") == "Write to it"
+    await visitor.page.until("document.getElementById('say').textContent === 'Write to it'")
     await visitor.write("then I write")
     await visitor.heard("then I write")
 

@@ -134,6 +134,6 @@ async def test_turns_of_which_no_words_come_are_passed(parts: Page) -> None:
     )
     assert [(line["text"], line["ahead"], line["waiting"]) for line in lines] == [
         ("(spoken)", "", False),
-        ("One", " two", False),
+        ("One ", "two", False),
         ("", "", True),
     ]

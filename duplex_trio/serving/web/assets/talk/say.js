@@ -10,10 +10,10 @@ export function wordsFor(state, about) {
   return { status, said, hint, button: buttonFor(about) };
 }
 
-function buttonFor({ mode, hears, hasMicrophone }) {
+function buttonFor({ mode, hasMicrophone }) {
   if (!hasMicrophone) return "Start talking";
   if (mode === "hold") return "Hold to talk";
-  return hears ? "Microphone: on" : "Microphone: off";
+  return "Microphone"; // whether it is on is the button's own state
 }
 
 const PRESS = matchMedia("(pointer: coarse)").matches ? "press the square" : "press Esc";
@@ -25,7 +25,7 @@ const WORDS = {
     return [STATUS[detail?.kind] ?? "Not ready", said, waiting ? starts : hint];
   },
   key: () => ["Needs a key", "", ""],
-  idle: () => ["Ready", "Press and talk", "It listens while it speaks: interrupt it whenever you like."],
+  idle: () => ["Ready", "Press and talk", "You can interrupt it at any time."],
   failed: () => ["Ended", "The conversation has ended", "Press to begin a new one."],
   connecting: () => ["Connecting…", "Connecting…", ""],
   away: () => ["Reconnecting…", "Reconnecting…", "What you say meanwhile is kept and sent."],

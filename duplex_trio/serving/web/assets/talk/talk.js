@@ -22,6 +22,8 @@ import { Waves } from "./waves.js";
 
 const $ = (id) => document.getElementById(id);
 const ASK_AGAIN_MS = 1000;
+/** States in which something is to be seen of what is heard, also without a microphone. */
+const MOVES = new Set(["hearing", "thinking", "speaking"]);
 
 const log = new EventLog({ list: $("log-list"), empty: $("log-empty"), counter: $("log-count") }, LOG_RULES);
 const board = new Board();
@@ -69,7 +71,7 @@ async function greet() {
 
 function welcome(door) {
   $("model").textContent = door.models[0] ?? "";
-  $("to-video").hidden = !door.video;
+  $("to-video").hidden = $("to-video-too").hidden = !door.video;
   $("change-key").hidden = !key;
   const writes = door.capabilities?.supports_text_only_turn !== false;
   $("words").disabled = !writes;
@@ -126,7 +128,6 @@ function begin() {
   beganAt = Date.now();
   document.body.dataset.mode = "live";
   document.body.dataset.heard = "false";
-  waves.run(true);
   draw();
 }
 
@@ -238,6 +239,7 @@ function drawNow() {
   const { state } = call;
   view.draw(linesOf(call.turns));
   show(state);
+  waves.run(call.hears || MOVES.has(state));
   $("interrupt").disabled = !call.answers;
   $("end").disabled = false;
 }
