@@ -20,6 +20,7 @@ SOURCES = sorted((ROOT / "duplex_trio").rglob("*.py"))
 NAMES = [(module, name) for module in PUBLIC for name in import_module(module).__all__]
 
 
+@pytest.mark.slow
 def test_the_pages_are_built_without_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A page for each public module, with an anchor for each public name."""
     assert main([str(tmp_path)]) == 0

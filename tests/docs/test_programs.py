@@ -111,6 +111,7 @@ async def _await(function: Any) -> None:
         await function()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", sorted({block.page for block in TESTS}))
 def test_the_tests_of_a_page_pass(page: str, tmp_path: Path) -> None:
     """In a folder of their own, with nothing set up but what the page says."""

@@ -84,6 +84,7 @@ def _strings() -> frozenset[str]:
     )
 
 
+@pytest.mark.slow
 def test_the_codes_that_are_told_of_are_those_that_are_said() -> None:
     """The others of the protocol are in no line of the package."""
     assert set(MEANINGS) <= ERROR_CLASSES.keys()
