@@ -95,27 +95,30 @@ class ResponseHandle:
             raise self._error or DuplexSessionClosedError("closed")
         return self.done_event
 
-    async def audio(self) -> AsyncIterator[bytes]:
+    def audio(self) -> AsyncIterator[bytes]:
         """The sound, piece by piece as it arrived, for one reader; ends with the response, or at once when it
-        is cut.
+        is cut. It may be left at any time, and be taken up again by another call.
 
         Raises:
             DuplexLagError: more than `RESPONSE_AUDIO_BYTES_MAX` waited for the reader.
             DuplexClientError: the session ended before the response did.
         """
-        while True:
-            await trio.lowlevel.checkpoint()
-            while not (self._deltas or self._audio_error or self.cut or self.finished):
-                await self._changed.park()
-            if not self._deltas:
-                break
+        return _Sound(self)
+
+    async def next_piece(self) -> bytes | None:
+        """The next piece of sound; `None` when there is no more. Called by what `audio` returns."""
+        await trio.lowlevel.checkpoint()
+        while not (self._deltas or self._audio_error or self.cut or self.finished):
+            await self._changed.park()
+        if self._deltas:
             delta = self._deltas.popleft()
             self._bytes_waiting -= len(delta.audio)
             self.played_ms += delta.duration_ms
-            yield delta.audio
+            return delta.audio
         error = self._audio_error or self._error
         if error is not None and not self.cut:
             raise error
+        return None
 
     def take(self, event: ServerEvent) -> None:
         """Account for one event of this response. Called by `ResponseStream`; never blocks."""
@@ -172,6 +175,19 @@ class ResponseHandle:
         self.done_event = event
         self._over.set()
         self._changed.unpark_all()
+
+
+class _Sound(AsyncIterator[bytes]):
+    """No generator, which would complain of a reader who leaves early."""
+
+    def __init__(self, handle: ResponseHandle) -> None:
+        self._handle = handle
+
+    async def __anext__(self) -> bytes:
+        piece = await self._handle.next_piece()
+        if piece is None:
+            raise StopAsyncIteration
+        return piece
 
 
 class ResponseStream:
