@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from duplex_trio.testing.memory import MemoryServer, serve_in_memory
     from duplex_trio.testing.recorder import RecordingAttachment, ResumableRecorder
     from duplex_trio.testing.returning import ReturningTalker, essence, open_returning
-    from duplex_trio.testing.run import conversation, finish, scripted_omni, scripted_requests
+    from duplex_trio.testing.run import finish, scripted_omni, scripted_requests
     from duplex_trio.testing.stage_script import Hold, Many, ScriptWorker
     from duplex_trio.testing.stage_script import Recorder as StageRecorder
     from duplex_trio.testing.stream_rules import check_stream
@@ -71,7 +71,6 @@ __all__ = [
     "StageRecorder",
     "Talker",
     "check_stream",
-    "conversation",
     "essence",
     "finish",
     "open_client",
@@ -102,7 +101,7 @@ _HOMES = {
     "duplex_trio.testing.memory": ("MemoryServer", "serve_in_memory"),
     "duplex_trio.testing.recorder": ("RecordingAttachment", "ResumableRecorder"),
     "duplex_trio.testing.returning": ("ReturningTalker", "essence", "open_returning"),
-    "duplex_trio.testing.run": ("conversation", "finish", "scripted_omni", "scripted_requests"),
+    "duplex_trio.testing.run": ("finish", "scripted_omni", "scripted_requests"),
     "duplex_trio.testing.stage_script": ("Hold", "Many", "ScriptWorker", "StageRecorder"),
     "duplex_trio.testing.stream_rules": ("check_stream",),
     "duplex_trio.testing.talker": ("Talker", "open_talker"),

@@ -1,10 +1,10 @@
-"""A scripted engine in a nursery of its own, and conversations with it."""
+"""A scripted engine in a nursery of its own, and how sessions with it are closed and checked."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import trio
 
@@ -14,12 +14,11 @@ from duplex_trio.entrypoints.duplex_omni import DuplexOmni
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.pipelines.pipeline import Pipeline
-from duplex_trio.protocol.duplex.session import DialectName
 from duplex_trio.stages.inline import InlineStage
 from duplex_trio.stages.port import Stage
 from duplex_trio.stages.worker import StageWorker
 from duplex_trio.testing.stream_rules import check_stream
-from duplex_trio.testing.talker import Talker, open_talker
+from duplex_trio.testing.talker import Talker
 
 StageT = TypeVar("StageT", bound=Stage)
 
@@ -111,31 +110,6 @@ async def together(*functions: Callable[[], Awaitable[object]]) -> None:
     async with trio.open_nursery() as nursery:
         for function in functions:
             nursery.start_soon(function)
-
-
-@asynccontextmanager
-async def conversation(
-    script: Script | None = None,
-    *,
-    dialect: DialectName = "duplex",
-    patch: Mapping[str, Any] | None = None,
-    **engine: Any,
-) -> AsyncIterator[Talker]:
-    """One session with a scripted engine.
-
-    When the block is over the session is closed, and must have kept the rules of `stream_rules` and left no
-    stage request behind.
-
-    Args:
-        script: what is heard and said.
-        dialect: the session's dialect.
-        patch: the client's session object.
-        **engine: more arguments of `scripted_omni`.
-    """
-    async with scripted_omni(script, **engine) as omni:
-        talker = await open_talker(omni, dialect=dialect, patch=patch)
-        yield talker
-        await finish(omni, talker)
 
 
 async def finish(omni: DuplexOmni, *talkers: Talker) -> None:

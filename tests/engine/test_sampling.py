@@ -24,7 +24,7 @@ from duplex_trio.protocol.duplex import CreateResponse, ResponseCreateOptions, R
 from duplex_trio.stages.inline import InlineStage
 from duplex_trio.stages.run import run_stages
 from duplex_trio.stages.units import ChatMessage, ChatPrompt, GenerationParams
-from duplex_trio.testing import conversation
+from duplex_trio.testing import open_session
 
 LLM = 1
 
@@ -56,7 +56,7 @@ def deployed(**defaults: Any) -> DeployConfig:
 
 async def asked(pipeline: ScriptedPipeline, **options: Any) -> GenerationParams:
     """What the language model is asked with when a client wants one answer."""
-    async with conversation(pipeline=pipeline) as talker:
+    async with open_session(pipeline=pipeline) as talker:
         talker.write("hello")
         await talker.heard.nth(ResponseDone, 1)
         talker.send(CreateResponse(options=ResponseCreateOptions(**options)))

@@ -24,7 +24,7 @@ from duplex_trio.protocol.duplex import (
     ResponseListen,
 )
 from duplex_trio.stages.units import ChatMessage, Pcm
-from duplex_trio.testing import conversation
+from duplex_trio.testing import open_session
 from duplex_trio.testing.workers import RecordingContext, run_requests, run_units
 
 LOUD: Pcm = np.full(16_000, 0.1, np.float32)
@@ -119,7 +119,7 @@ def test_it_is_a_model_of_the_package() -> None:
 async def test_it_may_write_instead_of_speak(autojump_clock: MockClock) -> None:
     """Its words join to the answer, and the voice is not asked."""
     script = Script(replies={"hi": "good day sir"})
-    async with conversation(pipeline=TurnsPipeline(script=script)) as talker:
+    async with open_session(pipeline=TurnsPipeline(script=script)) as talker:
         item = MessageItem(role="user", content=(InputTextPart("hi"),))
         talker.send(CreateItem(item=item))
         talker.send(CreateResponse(options=ResponseCreateOptions(output_modalities=("text",))))
@@ -130,7 +130,7 @@ async def test_it_may_write_instead_of_speak(autojump_clock: MockClock) -> None:
 
 async def test_it_listens_to_what_holds_no_words(autojump_clock: MockClock) -> None:
     """A turn in which it hears nothing ends by listening, with an empty transcript."""
-    async with conversation(pipeline=TurnsPipeline(script=Script(heard=[""]))) as talker:
+    async with open_session(pipeline=TurnsPipeline(script=Script(heard=[""]))) as talker:
         await talker.turn()
         done = await talker.heard.nth(ResponseDone, 1)
         assert done.response.status == "completed"

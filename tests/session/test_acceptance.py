@@ -82,10 +82,10 @@ from duplex_trio.stages.worker import StageWorker
 from duplex_trio.testing import (
     RecordingAttachment,
     Talker,
-    conversation,
     essence,
     finish,
     open_returning,
+    open_session,
     open_talker,
     scripted_omni,
 )
@@ -123,7 +123,7 @@ def old_deltas(events: Iterable[DuplexEvent], response_id: str) -> int:
 
 async def test_01_a_barge_in_with_appends_queued(autojump_clock: MockClock) -> None:
     """Forty seconds of sound wait for a detector that needs a second for each of them."""
-    async with conversation(script(), step_s={"vad": 1.0}) as talker:
+    async with open_session(script(), step_s={"vad": 1.0}) as talker:
         talker.write("long")
         first = await talker.heard.nth(ResponseOutputAudioDelta, 3)
         for _ in range(40):
@@ -183,7 +183,7 @@ async def test_01_a_barge_in_with_a_stuck_submit(autojump_clock: MockClock) -> N
 
 async def test_01_the_sound_of_an_answer_that_is_done(autojump_clock: MockClock) -> None:
     """Its response is over and it still plays: the flush names it."""
-    async with conversation(script()) as talker:
+    async with open_session(script()) as talker:
         talker.write("hello")
         done = await talker.heard.nth(ResponseDone, 1)
         cut(talker, BargeIn())
@@ -228,7 +228,7 @@ async def test_02_barge_ins_leave_no_request_behind(
 
 async def test_03_a_commit_and_a_cancel(autojump_clock: MockClock) -> None:
     """In the same moment: the sound is committed and transcribed, its answer is over before it began."""
-    async with conversation(Script(heard=["hello"]), patch=NO_DETECTION) as talker:
+    async with open_session(Script(heard=["hello"]), patch=NO_DETECTION) as talker:
         talker.append(600, loud=True)
         talker.send(Commit(response_create=True), CancelResponse())
         assert (await talker.heard.wait_for(ResponseDone)).response.status == "cancelled"
@@ -240,7 +240,7 @@ async def test_03_a_commit_and_a_cancel(autojump_clock: MockClock) -> None:
 
 async def test_03_a_cancel_and_a_commit(autojump_clock: MockClock) -> None:
     """The cancel is for the answer before it; the commit behind it is answered."""
-    async with conversation(script(), patch=NO_DETECTION) as talker:
+    async with open_session(script(), patch=NO_DETECTION) as talker:
         talker.write("long")
         await talker.heard.nth(ResponseOutputAudioDelta, 1)
         talker.append(600, loud=True)
@@ -252,7 +252,7 @@ async def test_03_a_cancel_and_a_commit(autojump_clock: MockClock) -> None:
 
 async def test_03_a_barge_in_and_a_commit_before_it(autojump_clock: MockClock) -> None:
     """The barge-in drops the sound, so the commit that waits has nothing to commit and begins nothing."""
-    async with conversation(script(), patch=NO_DETECTION) as talker:
+    async with open_session(script(), patch=NO_DETECTION) as talker:
         talker.append(600, loud=True)
         talker.send(Commit(response_create=True), BargeIn())
         await trio.sleep(5.0)
@@ -456,7 +456,7 @@ async def test_08_acknowledged_sound(
 ) -> None:
     """Each word is 300 ms of sound; between the marks the position is interpolated."""
     said = Script(otherwise=lambda _: "alpha bravo")
-    async with conversation(said) as talker:
+    async with open_session(said) as talker:
         talker.write("go")
         await talker.heard.nth(ResponseDone, 1)
         talker.send(AckPlayback(played_ms=played_ms))
@@ -470,7 +470,7 @@ async def test_08_acknowledged_sound(
 async def test_08_a_hard_truncation_and_a_larger_acknowledgement(autojump_clock: MockClock) -> None:
     """Nothing lengthens what was truncated."""
     said = Script(otherwise=lambda _: "alpha bravo")
-    async with conversation(said) as talker:
+    async with open_session(said) as talker:
         talker.write("go")
         done = await talker.heard.nth(ResponseDone, 1)
         talker.send(
@@ -487,7 +487,7 @@ async def test_08_a_hard_truncation_and_a_larger_acknowledgement(autojump_clock:
 async def test_08_the_policy_of_a_session_stays(autojump_clock: MockClock) -> None:
     """No update makes a session count what nobody acknowledged."""
     said = Script(otherwise=lambda _: "alpha bravo")
-    async with conversation(said) as talker:
+    async with open_session(said) as talker:
         talker.send(UpdateSession(patch={"playback_commit_policy": "commit_all_on_done"}))
         talker.write("go")
         await talker.heard.nth(ResponseDone, 1)
@@ -502,7 +502,7 @@ async def test_08_the_policy_of_a_session_stays(autojump_clock: MockClock) -> No
 
 async def test_09_silence_at_the_pace_of_units(autojump_clock: MockClock) -> None:
     """One second a unit, each due one second after the last; the vectors are in `state/test_silence`."""
-    async with conversation(pipeline=NativePipeline(answer="one two three four")) as talker:
+    async with open_session(pipeline=NativePipeline(answer="one two three four")) as talker:
         await talker.speak(1.0)
         await talker.pause(1.2)
         await talker.heard.wait_for(ResponseDone)
@@ -534,7 +534,7 @@ async def test_10_sound_over_a_response(
     autojump_clock: MockClock, hints: dict[str, Any], loud: bool, action: str, reason: str
 ) -> None:
     """The decision is told, and carried out: the response is cut, or goes on. All rows are in `state`."""
-    async with conversation(script(), patch=NO_DETECTION) as talker:
+    async with open_session(script(), patch=NO_DETECTION) as talker:
         talker.write("long")
         await talker.heard.nth(ResponseOutputAudioDelta, 3)
         talker.append(300, loud=loud, **hints)
@@ -572,7 +572,7 @@ class Told(ScriptedPipeline):
 async def test_11_hysteresis(autojump_clock: MockClock, scores: str, starts: int, stops: int) -> None:
     """Three frames begin speech; only frames far below the threshold begin to end it. All vectors are in `state`."""
     patch = {"turn_detection": {"type": "server_vad", "silence_duration_ms": 500, "create_response": False}}
-    async with conversation(pipeline=Told(scores), patch=patch) as talker:
+    async with open_session(pipeline=Told(scores), patch=patch) as talker:
         talker.append(len(scores) * 32 + 64, loud=True)
         await trio.sleep(2.0)
         assert len(talker.heard.of(InputAudioBufferSpeechStarted)) == starts
@@ -584,7 +584,7 @@ async def test_11_hysteresis(autojump_clock: MockClock, scores: str, starts: int
 
 async def test_12_three_seconds_are_three_units(autojump_clock: MockClock) -> None:
     """At once, and nothing is left over that would come late."""
-    async with conversation(pipeline=NativePipeline(), patch=NO_DETECTION) as talker:
+    async with open_session(pipeline=NativePipeline(), patch=NO_DETECTION) as talker:
         talker.append(3100, loud=True)
         await talker.heard.nth(ResponseListen, 3)
         core = core_of(talker.handle)
@@ -595,7 +595,7 @@ async def test_12_three_seconds_are_three_units(autojump_clock: MockClock) -> No
 @pytest.mark.slow
 async def test_12_a_flood_of_pictures(autojump_clock: MockClock) -> None:
     """A minute of appends with a picture each: the newest two are held, and their bytes count."""
-    async with conversation(pipeline=TurnsPipeline(), patch=NO_DETECTION) as talker:
+    async with open_session(pipeline=TurnsPipeline(), patch=NO_DETECTION) as talker:
         core = core_of(talker.handle)
         for number in range(600):
             picture = b"\xff\xd8\xff" + number.to_bytes(2, "big") * 10_000
@@ -614,7 +614,7 @@ async def said_over_an_answer(how: str) -> list[str]:
     answers = {"go": "alpha bravo charlie delta echo", "fails": "alpha bravo charlie delta. Boom."}
     words = Script(heard=["and then"], replies=answers)
     words.fail_speaking = "Boom." if how == "failed" else None
-    async with conversation(words, patch=NO_DETECTION) as talker:
+    async with open_session(words, patch=NO_DETECTION) as talker:
         talker.write("fails" if how == "failed" else "go")
         await talker.heard.nth(ResponseOutputAudioDelta, 1)
         talker.append(1000, loud=True)

@@ -21,7 +21,7 @@ from duplex_trio.protocol.duplex import (
     ResponseOutputAudioDelta,
 )
 from duplex_trio.protocol.duplex.session import DialectName
-from duplex_trio.testing import Talker, conversation
+from duplex_trio.testing import Talker, open_session
 
 LONG = (
     "alpha bravo charlie delta echo foxtrot golf hotel india juliet kilo lima mike november oscar papa quebec"
@@ -50,7 +50,7 @@ async def first_sound(talker: Talker) -> None:
 async def test_speech_cuts_the_answer(autojump_clock: MockClock) -> None:
     """Speech started, the decision, the flush, the cancelled block; then silence until the user is answered."""
     script = Script(heard=["go on", "stop"], replies={"go on": LONG, "stop": "fine"})
-    async with conversation(script) as talker:
+    async with open_session(script) as talker:
         await talker.turn()
         await first_sound(talker)
         await trio.sleep(1.0)
@@ -86,7 +86,7 @@ async def test_speech_cuts_the_answer(autojump_clock: MockClock) -> None:
 async def test_the_epoch_is_raised_once(autojump_clock: MockClock) -> None:
     """One interruption is one epoch: the old response was of epoch 0, everything after it is of epoch 1."""
     script = Script(heard=["go on", "stop"], replies={"go on": LONG})
-    async with conversation(script) as talker:
+    async with open_session(script) as talker:
         await talker.turn()
         await first_sound(talker)
         await talker.turn()
@@ -102,7 +102,7 @@ async def test_the_epoch_is_raised_once(autojump_clock: MockClock) -> None:
 async def test_the_interrupting_words_are_answered(autojump_clock: MockClock) -> None:
     """What cut the answer is transcribed whole, from its first word, and is the next question."""
     script = Script(heard=["go on", "wait a moment"], replies={"go on": LONG})
-    async with conversation(script) as talker:
+    async with open_session(script) as talker:
         await talker.turn()
         await first_sound(talker)
         await talker.turn(1.0)
@@ -118,7 +118,7 @@ async def test_the_interrupting_words_are_answered(autojump_clock: MockClock) ->
 async def test_openai_sessions_remember_what_fits_into_the_time(autojump_clock: MockClock) -> None:
     """Without acknowledgements: interrupted about two seconds in, some seven of twenty words were heard."""
     script = Script(heard=["go on", "stop"], replies={"go on": LONG})
-    async with conversation(script, dialect="ga") as talker:
+    async with open_session(script, dialect="ga") as talker:
         await talker.turn()
         await first_sound(talker)
         await trio.sleep(1.9)
@@ -134,7 +134,7 @@ async def test_openai_sessions_remember_what_fits_into_the_time(autojump_clock: 
 async def test_duplex_sessions_remember_what_was_acknowledged(autojump_clock: MockClock) -> None:
     """With acknowledgements: whatever was sent, 900 ms of it were played, so three words were heard."""
     script = Script(heard=["go on", "stop"], replies={"go on": LONG})
-    async with conversation(script, dialect="duplex") as talker:
+    async with open_session(script, dialect="duplex") as talker:
         await talker.turn()
         await first_sound(talker)
         await trio.sleep(1.9)
@@ -151,7 +151,7 @@ async def test_duplex_sessions_remember_what_was_acknowledged(autojump_clock: Mo
 async def test_an_answer_nobody_acknowledged_was_not_heard(autojump_clock: MockClock) -> None:
     """A duplex client that acknowledges nothing has heard nothing, as far as the model is told."""
     script = Script(heard=["go on", "stop"], replies={"go on": LONG})
-    async with conversation(script, dialect="duplex") as talker:
+    async with open_session(script, dialect="duplex") as talker:
         await talker.turn()
         await first_sound(talker)
         await trio.sleep(1.9)
@@ -164,7 +164,7 @@ async def test_an_answer_nobody_acknowledged_was_not_heard(autojump_clock: MockC
 async def test_an_answer_that_is_done_still_plays(autojump_clock: MockClock, dialect: DialectName) -> None:
     """Sound runs ahead, so `response.done` comes before the ear is done: the flush names that response, once."""
     script = Script(heard=["go on", "stop"], replies={"go on": "one two three four"})
-    async with conversation(script, dialect=dialect) as talker:
+    async with open_session(script, dialect=dialect) as talker:
         await talker.turn()
         done = await talker.heard.nth(ResponseDone, 1)
         assert done.response.status == "completed"
@@ -179,7 +179,7 @@ async def test_an_answer_that_is_done_still_plays(autojump_clock: MockClock, dia
 async def test_an_answer_that_was_played_is_not_interrupted(autojump_clock: MockClock) -> None:
     """After its last sound there is nothing to stop: no decision, no flush, no new epoch."""
     script = Script(heard=["one", "two"])
-    async with conversation(script, dialect="ga") as talker:
+    async with open_session(script, dialect="ga") as talker:
         await talker.turn()
         await talker.heard.nth(ResponseDone, 1)
         await talker.pause(1.0)
@@ -194,7 +194,7 @@ async def test_an_answer_that_was_played_is_not_interrupted(autojump_clock: Mock
 async def test_interrupted_again_and_again(autojump_clock: MockClock) -> None:
     """Five interruptions: five cancelled answers, one epoch each, and one stage request at most in between."""
     script = Script(otherwise=lambda _: LONG)
-    async with conversation(script) as talker:
+    async with open_session(script) as talker:
         await talker.turn()
         for number in range(1, 6):
             await talker.heard.nth(ResponseCreated, number)
@@ -210,7 +210,7 @@ async def test_interrupted_again_and_again(autojump_clock: MockClock) -> None:
 async def test_words_said_before_recognition_was_done_are_kept(autojump_clock: MockClock) -> None:
     """An interruption cancels the request that was still transcribing the last turn; its words come anyway."""
     script = Script(heard=["first words", "first words", "second words"], otherwise=lambda _: "ok")
-    async with conversation(script, dialect="ga", step_s={"asr": 1.6}) as talker:
+    async with open_session(script, dialect="ga", step_s={"asr": 1.6}) as talker:
         await talker.turn()
         await talker.heard.nth(ResponseCreated, 1)
         assert not talker.heard.of(ConversationItemInputAudioTranscriptionCompleted)
@@ -229,7 +229,7 @@ async def test_without_interruption_the_answer_is_finished_first(
 ) -> None:
     """`interrupt_response: false`: nothing is cut, and what was said meanwhile is answered afterwards."""
     script = Script(heard=["go on", "and then"], replies={"go on": LONG, "and then": "nothing"})
-    async with conversation(script, dialect=dialect, patch=NO_INTERRUPT) as talker:
+    async with open_session(script, dialect=dialect, patch=NO_INTERRUPT) as talker:
         await talker.turn()
         await first_sound(talker)
         await talker.turn()
@@ -248,7 +248,7 @@ async def test_without_interruption_the_answer_is_finished_first(
 async def test_two_turns_over_one_answer_are_answered_once(autojump_clock: MockClock) -> None:
     """Both wait, and one answer takes up both."""
     script = Script(heard=["go on", "one", "two"], replies={"go on": LONG})
-    async with conversation(script, dialect="ga", patch=NO_INTERRUPT) as talker:
+    async with open_session(script, dialect="ga", patch=NO_INTERRUPT) as talker:
         await talker.turn()
         await first_sound(talker)
         await talker.turn(0.5)
@@ -262,7 +262,7 @@ async def test_two_turns_over_one_answer_are_answered_once(autojump_clock: MockC
 async def test_old_sound_does_not_follow_the_cut(autojump_clock: MockClock) -> None:
     """The model had made more than was sent; none of it reaches the client, and it is counted as discarded."""
     script = Script(heard=["go on", "stop"], replies={"go on": LONG}, words_per_step=20)
-    async with conversation(script) as talker:
+    async with open_session(script) as talker:
         await talker.turn()
         await first_sound(talker)
         await trio.sleep(0.5)

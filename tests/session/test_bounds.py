@@ -26,7 +26,7 @@ from duplex_trio.protocol.duplex import (
     RetrieveItem,
     SessionClosed,
 )
-from duplex_trio.testing import RecordingAttachment, Talker, conversation, finish, open_talker, scripted_omni
+from duplex_trio.testing import RecordingAttachment, Talker, finish, open_session, open_talker, scripted_omni
 
 TEN_MINUTES = "alpha bravo charlie delta echo. " * 400
 """2000 words, ten minutes of sound."""
@@ -90,7 +90,7 @@ async def test_sound_runs_ahead_by_little(autojump_clock: MockClock) -> None:
     """Though the whole answer is ready, no more leaves than a player needs: what has left cannot be taken back."""
     script = Script(replies={"go": "alpha bravo charlie delta echo foxtrot golf hotel"}, words_per_step=50)
     limits = SessionLimits(media_lead_ms=300.0)
-    async with conversation(script, limits=limits) as talker:
+    async with open_session(script, limits=limits) as talker:
         talker.write("go")
         await talker.heard.nth(ResponseDone, 1)
         start_s, sent_ms = None, 0
@@ -126,7 +126,7 @@ async def test_a_slow_client_that_asks_too_much_is_let_go(autojump_clock: MockCl
 
 async def test_too_many_commands_at_once_are_refused(autojump_clock: MockClock) -> None:
     """The 64 that fit are carried out, the rest are refused by name, and the session is as usable as before."""
-    async with conversation() as talker:
+    async with open_session() as talker:
         for number in range(80):
             talker.send(message(number))
         await trio.sleep(1)
@@ -143,7 +143,7 @@ async def test_too_many_commands_at_once_are_refused(autojump_clock: MockClock) 
 
 async def test_a_cancel_is_never_refused_for_want_of_room(autojump_clock: MockClock) -> None:
     """Behind a full line of commands a cancel still acts at once."""
-    async with conversation(Script(otherwise=lambda _: TEN_MINUTES)) as talker:
+    async with open_session(Script(otherwise=lambda _: TEN_MINUTES)) as talker:
         talker.write("go")
         await talker.heard.nth(ResponseOutputAudioDelta, 1)
         for number in range(80):
@@ -156,7 +156,7 @@ async def test_a_cancel_is_never_refused_for_want_of_room(autojump_clock: MockCl
 
 async def test_a_reader_that_waits_has_nothing_refused(autojump_clock: MockClock) -> None:
     """A client that brings back a long conversation in one burst is read as fast as it is answered."""
-    async with conversation(Script(otherwise=lambda _: "ok")) as talker:
+    async with open_session(Script(otherwise=lambda _: "ok")) as talker:
         for number in range(150):
             await talker.handle.ready()
             talker.send(message(number), RetrieveItem(item_id=f"m{number}"))
@@ -184,7 +184,7 @@ async def test_a_waiting_reader_is_let_go_at_the_end(autojump_clock: MockClock) 
 async def test_uncommitted_sound_is_bounded(autojump_clock: MockClock) -> None:
     """Beyond the bound appends are refused and dropped; what was kept can be committed, and then there is room."""
     limits = SessionLimits(pending_input_bytes_max=4 * 16_000)  # one second
-    async with conversation(patch={"turn_detection": None}, limits=limits) as talker:
+    async with open_session(patch={"turn_detection": None}, limits=limits) as talker:
         for _ in range(15):
             talker.append(100, loud=True)
         errors = talker.heard.of
@@ -204,7 +204,7 @@ async def test_uncommitted_sound_is_bounded(autojump_clock: MockClock) -> None:
 async def test_silence_does_not_fill_the_buffer(autojump_clock: MockClock) -> None:
     """With detection on, a microphone left open for minutes costs a few seconds of sound and is never refused."""
     limits = SessionLimits(pending_input_bytes_max=4 * 16_000 * 6)  # six seconds
-    async with conversation(limits=limits) as talker:
+    async with open_session(limits=limits) as talker:
         for _ in range(60):
             talker.append(1000, loud=False)
             await trio.sleep(1)
@@ -217,7 +217,7 @@ async def test_silence_does_not_fill_the_buffer(autojump_clock: MockClock) -> No
 async def test_the_model_is_told_a_bounded_history(autojump_clock: MockClock) -> None:
     """A long conversation costs no longer prompt than a short one."""
     script = Script()
-    async with conversation(script, limits=SessionLimits(history_messages_max=5)) as talker:
+    async with open_session(script, limits=SessionLimits(history_messages_max=5)) as talker:
         for number in range(30):
             talker.send(message(number))
         talker.write("now")
@@ -240,7 +240,7 @@ async def test_nothing_follows_the_last_event(autojump_clock: MockClock) -> None
 @pytest.mark.parametrize("seconds", [0.02, 3.0])
 async def test_long_appends_are_worked_off_in_pieces(autojump_clock: MockClock, seconds: float) -> None:
     """One append of any length is heard like a stream of short ones."""
-    async with conversation(Script(heard=["hello"])) as talker:
+    async with open_session(Script(heard=["hello"])) as talker:
         for _ in range(round(3.0 / seconds)):
             talker.append(int(seconds * 1000), loud=True)
         for _ in range(round(3.0 / seconds)):

@@ -24,7 +24,7 @@ from duplex_trio.protocol.duplex import (
     TruncateItem,
     UpdateSession,
 )
-from duplex_trio.testing import conversation
+from duplex_trio.testing import open_session
 
 
 def message(text: str, item_id: str = "") -> CreateItem:
@@ -33,7 +33,7 @@ def message(text: str, item_id: str = "") -> CreateItem:
 
 async def test_a_conversation_holds_so_much_text(autojump_clock: MockClock) -> None:
     """Text beyond the bound is refused and changes nothing; deleting makes room again."""
-    async with conversation(Script()) as talker:
+    async with open_session(Script()) as talker:
         talker.send(message("a" * 5_000_000, "big"), message("b" * 5_000_000, "more"))
         error = await talker.heard.wait_for(ErrorEvent)
         assert (error.error.code, error.error.param) == ("input_backpressure", "item.content")
@@ -64,7 +64,7 @@ async def test_what_cannot_be_used_is_refused(
     autojump_clock: MockClock, command: Any, code: str, param: str
 ) -> None:
     """The error names the field, and the session answers as before."""
-    async with conversation(Script()) as talker:
+    async with open_session(Script()) as talker:
         talker.send(command)
         error = (await talker.heard.wait_for(ErrorEvent)).error
         assert (error.code, error.param) == (code, param)
@@ -74,7 +74,7 @@ async def test_what_cannot_be_used_is_refused(
 
 async def test_a_truncation_is_measured_by_what_was_sent(autojump_clock: MockClock) -> None:
     """Sound that the model has made but the client cannot have got is not there to be kept."""
-    async with conversation(Script(word_ms=1000), dialect="ga") as talker:
+    async with open_session(Script(word_ms=1000), dialect="ga") as talker:
         talker.write("one two three four five six")
         delta = await talker.heard.wait_for(ResponseOutputAudioDelta)
         talker.send(TruncateItem(item_id=delta.item_id, audio_end_ms=5000))
@@ -86,7 +86,7 @@ async def test_a_truncation_is_measured_by_what_was_sent(autojump_clock: MockClo
 
 async def test_epochs_never_fall_on_the_wire(autojump_clock: MockClock) -> None:
     """What a cancellation sends carries the new epoch; the old one has a field of its own."""
-    async with conversation(Script()) as talker:
+    async with open_session(Script()) as talker:
         talker.write("one two three four five six")
         await talker.heard.wait_for(ResponseOutputAudioDelta)
         talker.send(CancelResponse())

@@ -41,7 +41,7 @@ from duplex_trio.protocol.duplex import (
     TruncateItem,
 )
 from duplex_trio.stages.port import StageOutput
-from duplex_trio.testing import Talker, conversation
+from duplex_trio.testing import Talker, open_session
 
 TOOL = {"type": "function", "name": "look_up"}
 
@@ -100,7 +100,7 @@ async def begun(talker: Talker) -> FunctionCallItem:
 
 async def test_a_call_grows_and_is_complete(autojump_clock: MockClock) -> None:
     """Each piece goes out as it comes; the item in the conversation has its arguments when they are complete."""
-    async with conversation(**calling("{ } .")) as talker:
+    async with open_session(**calling("{ } .")) as talker:
         item = await begun(talker)
         assert (item.arguments, item.status) == ("", "in_progress")
         done = await talker.heard.nth(ResponseDone, 1)
@@ -114,7 +114,7 @@ async def test_a_call_grows_and_is_complete(autojump_clock: MockClock) -> None:
 @pytest.mark.parametrize("how", ["cancel", "barge_in", "speech"])
 async def test_what_cuts_a_call_leaves_it_incomplete(autojump_clock: MockClock, how: str) -> None:
     """Its item is done and incomplete, its arguments never are; the model is not told of it afterwards."""
-    async with conversation(**calling("{ } a b c d e f g h .")) as talker:
+    async with open_session(**calling("{ } a b c d e f g h .")) as talker:
         item = await begun(talker)
         if how == "speech":
             await talker.speak(1.0)
@@ -136,7 +136,7 @@ async def test_what_cuts_a_call_leaves_it_incomplete(autojump_clock: MockClock, 
 
 async def test_a_limit_leaves_it_incomplete(autojump_clock: MockClock) -> None:
     """So is the response, and its reason is the limit."""
-    async with conversation(**calling("{ cut")) as talker:
+    async with open_session(**calling("{ cut")) as talker:
         talker.write("call")
         done = await talker.heard.nth(ResponseDone, 1)
         assert (done.response.status, calls(done)) == ("incomplete", [("{cut", "incomplete")])
@@ -144,7 +144,7 @@ async def test_a_limit_leaves_it_incomplete(autojump_clock: MockClock) -> None:
 
 async def test_another_call_ends_the_one_before_it(autojump_clock: MockClock) -> None:
     """One call at a time; the second has a place of its own."""
-    async with conversation(**calling("{ | { } .")) as talker:
+    async with open_session(**calling("{ | { } .")) as talker:
         talker.write("call")
         done = await talker.heard.nth(ResponseDone, 1)
         assert calls(done) == [("{", "incomplete"), ("{}", "completed")]
@@ -153,7 +153,7 @@ async def test_another_call_ends_the_one_before_it(autojump_clock: MockClock) ->
 
 async def test_words_behind_a_call_are_a_message_behind_it(autojump_clock: MockClock) -> None:
     """The items of a response are in the order of their places."""
-    async with conversation(**calling("{ } . so")) as talker:
+    async with open_session(**calling("{ } . so")) as talker:
         talker.write("call")
         done = await talker.heard.nth(ResponseDone, 1)
         assert [type(item) for item in done.response.output] == [FunctionCallItem, MessageItem]
@@ -162,7 +162,7 @@ async def test_words_behind_a_call_are_a_message_behind_it(autojump_clock: MockC
 
 async def test_pieces_of_a_call_that_has_ended_are_nothing(autojump_clock: MockClock) -> None:
     """Nor is a second end."""
-    async with conversation(**calling("{ } . a .")) as talker:
+    async with open_session(**calling("{ } . a .")) as talker:
         talker.write("call")
         assert calls(await talker.heard.nth(ResponseDone, 1)) == [("{}", "completed")]
         assert len(talker.heard.of(ResponseFunctionCallArgumentsDone)) == 1
@@ -170,7 +170,7 @@ async def test_pieces_of_a_call_that_has_ended_are_nothing(autojump_clock: MockC
 
 async def test_a_client_may_delete_a_call_that_grows(autojump_clock: MockClock) -> None:
     """The response goes on and is done with it; the conversation has it no more."""
-    async with conversation(**calling("{ } a b c .")) as talker:
+    async with open_session(**calling("{ } a b c .")) as talker:
         item = await begun(talker)
         talker.send(DeleteItem(item_id=item.id))
         done = await talker.heard.nth(ResponseDone, 1)
@@ -182,7 +182,7 @@ async def test_a_client_may_delete_a_call_that_grows(autojump_clock: MockClock) 
 
 async def test_a_call_has_no_sound_to_truncate(autojump_clock: MockClock) -> None:
     """It is refused as anything that is no message is."""
-    async with conversation(**calling("{ } .")) as talker:
+    async with open_session(**calling("{ } .")) as talker:
         item = await begun(talker)
         await talker.heard.nth(ResponseDone, 1)
         talker.send(TruncateItem(item_id=item.id, audio_end_ms=0, content_index=0, event_id="e1"))
@@ -192,7 +192,7 @@ async def test_a_call_has_no_sound_to_truncate(autojump_clock: MockClock) -> Non
 
 async def test_outside_the_conversation_it_grows_too(autojump_clock: MockClock) -> None:
     """It is an item of its response alone."""
-    async with conversation(**calling("{ } .")) as talker:
+    async with open_session(**calling("{ } .")) as talker:
         item = MessageItem(role="user", content=(InputTextPart("call"),))
         talker.send(CreateResponse(options=ResponseCreateOptions(conversation="none", input=(item,))))
         done = await talker.heard.nth(ResponseDone, 1)

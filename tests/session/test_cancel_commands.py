@@ -32,7 +32,7 @@ from duplex_trio.protocol.duplex import (
     ResponseDone,
     ResponseOutputAudioDelta,
 )
-from duplex_trio.testing import Talker, conversation
+from duplex_trio.testing import Talker, open_session
 
 LONG = "alpha bravo charlie delta echo foxtrot golf hotel india juliet kilo lima mike november oscar papa"
 Situation = Callable[[], AbstractAsyncContextManager[Talker]]
@@ -61,7 +61,7 @@ def script() -> Script:
 @asynccontextmanager
 async def answering() -> AsyncIterator[Talker]:
     """A session in the middle of a long spoken answer, whose next event has not come yet."""
-    async with conversation(script(), patch=PUSH_TO_TALK) as talker:
+    async with open_session(script(), patch=PUSH_TO_TALK) as talker:
         talker.write("long please")
         await talker.heard.nth(ResponseOutputAudioDelta, 1)
         await trio.sleep(1.05)
@@ -71,7 +71,7 @@ async def answering() -> AsyncIterator[Talker]:
 @asynccontextmanager
 async def playing() -> AsyncIterator[Talker]:
     """A session whose answer is done but still being played."""
-    async with conversation(script(), patch=PUSH_TO_TALK) as talker:
+    async with open_session(script(), patch=PUSH_TO_TALK) as talker:
         talker.write("hi")
         await talker.heard.nth(ResponseDone, 1)
         await trio.sleep(0.01)
@@ -213,7 +213,7 @@ async def test_barge_in_in_silence_clears_the_input(
 
 async def test_barge_in_ends_open_speech(autojump_clock: MockClock) -> None:
     """Detected speech is stopped and forgotten; the next sound is new speech with an id of its own."""
-    async with conversation(script()) as talker:
+    async with open_session(script()) as talker:
         await talker.speak(1.0)
         assert await behind(talker, CancelInput()) == [
             "input_audio_buffer.speech_stopped",
@@ -244,7 +244,7 @@ async def test_clear_stops_sound_and_response(autojump_clock: MockClock, named: 
 
 async def test_clear_before_any_sound(autojump_clock: MockClock) -> None:
     """A response that has not spoken yet is cleared by name all the same, once."""
-    async with conversation(script(), patch=PUSH_TO_TALK, step_s={"llm": 5.0}) as talker:
+    async with open_session(script(), patch=PUSH_TO_TALK, step_s={"llm": 5.0}) as talker:
         talker.write("hi")
         await talker.heard.nth(ResponseCreated, 1)
         types = await behind(talker, ClearOutputAudio(), wait_s=0.2)
@@ -254,7 +254,7 @@ async def test_clear_before_any_sound(autojump_clock: MockClock) -> None:
 
 async def test_clear_when_the_response_ran_dry(autojump_clock: MockClock) -> None:
     """All sound that was made is played and the model is still writing: one `cleared`, then the block."""
-    async with conversation(Script(word_ms=100), patch=PUSH_TO_TALK, step_s={"llm": 4.0}) as talker:
+    async with open_session(Script(word_ms=100), patch=PUSH_TO_TALK, step_s={"llm": 4.0}) as talker:
         talker.write("one. two, three. four, five six.")
         await talker.heard.nth(ResponseOutputAudioDelta, 1)
         await trio.sleep(3.0)
@@ -285,7 +285,7 @@ async def test_clear_of_an_older_answer_leaves_the_newer(autojump_clock: MockClo
 
 async def test_clear_in_a_session_that_never_spoke(autojump_clock: MockClock) -> None:
     """`cleared` without a name; an unknown name is refused."""
-    async with conversation(script()) as talker:
+    async with open_session(script()) as talker:
         assert await behind(talker, ClearOutputAudio()) == ["output_audio_buffer.cleared"]
         assert talker.heard.of(OutputAudioBufferCleared)[0].response_id is None
         assert await behind(talker, ClearOutputAudio(response_id="resp-x", event_id="e1")) == ["error"]
@@ -298,7 +298,7 @@ async def test_clear_in_a_session_that_never_spoke(autojump_clock: MockClock) ->
 @pytest.mark.parametrize("asks", ["commit", "create"])
 async def test_a_cancel_behind_a_question_cancels_its_answer(autojump_clock: MockClock, asks: str) -> None:
     """All in one moment: the input is committed, and the response it asked for is over before it began."""
-    async with conversation(Script(heard=["hi"]), patch=PUSH_TO_TALK) as talker:
+    async with open_session(Script(heard=["hi"]), patch=PUSH_TO_TALK) as talker:
         await talker.speak(1.0)
         if asks == "commit":
             talker.send(Commit(response_create=True), CancelResponse(event_id="e1"))
@@ -337,7 +337,7 @@ async def test_two_cancels_in_one_moment(autojump_clock: MockClock) -> None:
 
 async def test_a_cancel_between_two_questions(autojump_clock: MockClock) -> None:
     """The first question's answer is cancelled, the second one's is given."""
-    async with conversation(script(), patch=PUSH_TO_TALK) as talker:
+    async with open_session(script(), patch=PUSH_TO_TALK) as talker:
         talker.send(message("a"), CreateResponse(), CancelResponse(), message("b"), CreateResponse())
         first = await talker.heard.nth(ResponseDone, 1)
         second = await talker.heard.nth(ResponseDone, 2)
@@ -347,7 +347,7 @@ async def test_a_cancel_between_two_questions(autojump_clock: MockClock) -> None
 
 async def test_a_cancel_behind_an_item_has_nothing_to_cancel(autojump_clock: MockClock) -> None:
     """Only a question makes a response: what waits in line may be there for other reasons."""
-    async with conversation(script(), patch=PUSH_TO_TALK) as talker:
+    async with open_session(script(), patch=PUSH_TO_TALK) as talker:
         talker.send(message("a"), CancelResponse(event_id="e1"))
         await talker.heard.nth(ErrorEvent, 1)
         assert error(talker) == ("response_cancel_not_active", None, "e1")
@@ -358,7 +358,7 @@ async def test_a_barge_in_behind_a_commit_drops_its_sound(
     autojump_clock: MockClock, command: DuplexCommand
 ) -> None:
     """Sound older than a barge-in is dropped, also when its commit was on its way."""
-    async with conversation(script(), patch=PUSH_TO_TALK) as talker:
+    async with open_session(script(), patch=PUSH_TO_TALK) as talker:
         talker.append(700, loud=True)
         talker.send(Commit(response_create=True), command)
         await trio.sleep(5)

@@ -21,7 +21,7 @@ from duplex_trio.protocol.duplex import (
     ResponseOutputAudioTranscriptDelta,
     UpdateSession,
 )
-from duplex_trio.testing import Talker, check_stream, conversation, finish, open_talker, scripted_omni
+from duplex_trio.testing import Talker, check_stream, finish, open_session, open_talker, scripted_omni
 from duplex_trio.testing.steps import acting_at
 
 CHUNK_MS = 250
@@ -136,7 +136,7 @@ async def test_an_epoch_begins_one_request(autojump_clock: MockClock, step: int)
     """An appender that has a unit in its hands when its epoch ends begins none for the next one."""
     model = pipeline()
     model.plugin = requests = Requests()
-    async with conversation(pipeline=model) as talker:
+    async with open_session(pipeline=model) as talker:
         with acting_at(step, lambda: talker.handle._control.cancel("turn_detected")):
             talker.append(1100, loud=True)
             await trio.sleep(1.0)

@@ -39,7 +39,7 @@ from duplex_trio.protocol.duplex import (
     TurnEvent,
     UpdateSession,
 )
-from duplex_trio.testing import Talker, conversation
+from duplex_trio.testing import Talker, open_session
 from duplex_trio.testing.snapshots import snapshot
 
 LONG = "alpha bravo charlie delta echo foxtrot golf hotel india juliet kilo lima"
@@ -76,7 +76,7 @@ async def refused(talker: Talker) -> tuple[str, str | None, str | None]:
 
 async def test_a_model_that_cannot_be_interrupted(autojump_clock: MockClock) -> None:
     """`barge_in` is refused and speech only listened to; the client's own cancel still works."""
-    async with conversation(pipeline=limited(supports_barge_in=False)) as talker:
+    async with open_session(pipeline=limited(supports_barge_in=False)) as talker:
         talker.write("go")
         await talker.heard.nth(ResponseOutputAudioDelta, 1)
         talker.send(BargeIn(event_id="e1"))
@@ -96,7 +96,7 @@ async def test_a_model_that_cannot_be_interrupted(autojump_clock: MockClock) -> 
 async def test_a_model_that_answers_speech_only(autojump_clock: MockClock) -> None:
     """A written turn alone is refused; one that was spoken is answered."""
     pipeline = limited(supports_text_only_turn=False, supports_chat_completions=False)
-    async with conversation(
+    async with open_session(
         pipeline=pipeline, patch={"turn_detection": {"create_response": False}}
     ) as talker:
         item = MessageItem(role="user", content=(InputTextPart("hi"),))
@@ -108,7 +108,7 @@ async def test_a_model_that_answers_speech_only(autojump_clock: MockClock) -> No
 
 async def test_a_model_without_partial_transcripts(autojump_clock: MockClock) -> None:
     """Speech in progress is not transcribed; its turn is."""
-    async with conversation(pipeline=limited(partial_transcript_interval_ms=0)) as talker:
+    async with open_session(pipeline=limited(partial_transcript_interval_ms=0)) as talker:
         await talker.turn(3.0)
         await talker.heard.nth(ResponseDone, 1)
         assert not talker.heard.of(ConversationItemInputAudioTranscriptionDelta)
@@ -117,7 +117,7 @@ async def test_a_model_without_partial_transcripts(autojump_clock: MockClock) ->
 
 async def test_a_model_that_prepares_nothing(autojump_clock: MockClock) -> None:
     """Its answer is computed after the turn's end."""
-    async with conversation(pipeline=limited(speculation_pause_ms=0)) as talker:
+    async with open_session(pipeline=limited(speculation_pause_ms=0)) as talker:
         await talker.turn()
         done = await talker.heard.nth(ResponseDone, 1)
         assert done.response.status == "completed"
@@ -130,7 +130,7 @@ async def test_a_model_that_prepares_nothing(autojump_clock: MockClock) -> None:
 async def test_a_model_whose_context_is_locked(autojump_clock: MockClock) -> None:
     """Once it has heard sound its instructions stay; the same ones again are no change."""
     pipeline = limited(locks_context_after_input=True)
-    async with conversation(pipeline=pipeline, patch={"instructions": "Be kind."}) as talker:
+    async with open_session(pipeline=pipeline, patch={"instructions": "Be kind."}) as talker:
         talker.send(UpdateSession(patch={"instructions": "Be brief."}))
         await talker.turn()
         await talker.heard.nth(ResponseDone, 1)
@@ -151,7 +151,7 @@ async def test_a_model_whose_context_is_locked(autojump_clock: MockClock) -> Non
 )
 async def test_a_model_that_only_hears(autojump_clock: MockClock, command: AppendAudio, param: str) -> None:
     """Video, and an append of nothing, are refused by field; the sound beside them is not taken either."""
-    async with conversation() as talker:
+    async with open_session() as talker:
         talker.send(command)
         assert await refused(talker) == ("invalid_input_modality", param, "e1")
         await talker.turn()
@@ -175,7 +175,7 @@ async def test_sound_that_cannot_be_read(
     autojump_clock: MockClock, command: AppendAudio, refusal: tuple[str, str, str]
 ) -> None:
     """The append is dropped, whatever format it names for itself; the next one is heard."""
-    async with conversation() as talker:
+    async with open_session() as talker:
         talker.send(command)
         assert await refused(talker) == refusal
         await talker.turn()
@@ -184,7 +184,7 @@ async def test_sound_that_cannot_be_read(
 
 async def test_abilities_are_shown(autojump_clock: MockClock) -> None:
     """In the session object of the duplex dialect, as the session enforces them."""
-    async with conversation(pipeline=limited(supports_barge_in=False)) as talker:
+    async with open_session(pipeline=limited(supports_barge_in=False)) as talker:
         shown = talker.heard.of(SessionCreated)[0].session["capabilities"]
         assert shown["supports_barge_in"] is False
         assert shown["required_input_modalities"] == ["audio"]
@@ -204,7 +204,7 @@ SIGNALS: dict[str, tuple[str, DuplexCommand]] = {
 async def test_a_model_that_takes_no(autojump_clock: MockClock, name: str) -> None:
     """The command is refused by its type, changes nothing, and the session goes on."""
     ability, command = SIGNALS[name]
-    async with conversation(pipeline=limited(**{ability: False})) as talker:
+    async with open_session(pipeline=limited(**{ability: False})) as talker:
         talker.write("go")
         await talker.heard.nth(ResponseOutputAudioDelta, 2)
         before = snapshot(talker.handle._core.state)
@@ -227,7 +227,7 @@ async def test_a_model_that_takes_them(
 ) -> None:
     """Each command has its answer."""
     patch = {"turn_detection": None}
-    async with conversation(pipeline=limited(), patch=patch) as talker:
+    async with open_session(pipeline=limited(), patch=patch) as talker:
         talker.write("go")
         await talker.heard.nth(ResponseDone, 1)
         await talker.pause(6.0)
@@ -242,7 +242,7 @@ async def test_without_acknowledgements_what_was_sent_was_heard(
     autojump_clock: MockClock, acknowledges: bool, told: str
 ) -> None:
     """Of a client that acknowledges nothing the model believes that it heard nothing, unless it cannot know."""
-    async with conversation(pipeline=limited(supports_playback_ack=acknowledges)) as talker:
+    async with open_session(pipeline=limited(supports_playback_ack=acknowledges)) as talker:
         shown = talker.heard.of(SessionCreated)[0].session
         policy = "ack_only" if acknowledges else "commit_all_on_done"
         assert shown["playback_commit_policy"] == policy
@@ -254,7 +254,7 @@ async def test_without_acknowledgements_what_was_sent_was_heard(
 
 async def test_a_model_that_can_be_interrupted(autojump_clock: MockClock) -> None:
     """By the client and by speech."""
-    async with conversation(pipeline=limited()) as talker:
+    async with open_session(pipeline=limited()) as talker:
         talker.write("go")
         await talker.heard.nth(ResponseOutputAudioDelta, 4)
         talker.send(BargeIn())

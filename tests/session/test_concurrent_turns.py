@@ -29,7 +29,7 @@ from duplex_trio.protocol.duplex import (
     ResponseOutputAudioDelta,
     ResponseOutputAudioTranscriptDone,
 )
-from duplex_trio.testing import Talker, conversation, finish, open_talker, scripted_omni
+from duplex_trio.testing import Talker, finish, open_session, open_talker, scripted_omni
 
 Transcribed = ConversationItemInputAudioTranscriptionCompleted
 LONG = "one two three four five six seven eight nine ten"
@@ -93,7 +93,7 @@ def order(talker: Talker) -> list[tuple[str, str]]:
 async def test_the_next_turn_is_computed_meanwhile(autojump_clock: MockClock) -> None:
     """Its prompt knows all of the answer that is still being spoken; its own is heard when that is over."""
     lines = script()
-    async with conversation(pipeline=TurnsPipeline(script=lines), patch=BY_HAND) as talker:
+    async with open_session(pipeline=TurnsPipeline(script=lines), patch=BY_HAND) as talker:
         await two_turns(talker)
         transcript = await talker.heard.nth(Transcribed, 2)
         assert transcript.transcript == "second"
@@ -111,7 +111,7 @@ async def test_the_next_turn_is_computed_meanwhile(autojump_clock: MockClock) ->
 async def test_a_model_that_works_one_by_one_does_not(autojump_clock: MockClock) -> None:
     """Without the ability the next turn is asked when the answer before it is done."""
     lines = script()
-    async with conversation(pipeline=OneByOne(script=lines), patch=BY_HAND) as talker:
+    async with open_session(pipeline=OneByOne(script=lines), patch=BY_HAND) as talker:
         await two_turns(talker)
         await talker.heard.nth(Transcribed, 2)
         await trio.sleep(1.0)
@@ -125,7 +125,7 @@ async def test_a_model_that_works_one_by_one_does_not(autojump_clock: MockClock)
 async def test_it_waits_until_the_stages_are_free(autojump_clock: MockClock) -> None:
     """A turn that comes while the answer is still being written enters the stages when that is written."""
     lines = script()
-    async with conversation(
+    async with open_session(
         pipeline=TurnsPipeline(script=lines), patch=BY_HAND, step_s={"mind": 0.3}
     ) as talker:
         await say(talker)
@@ -140,7 +140,7 @@ async def test_it_waits_until_the_stages_are_free(autojump_clock: MockClock) -> 
 async def test_one_turn_ahead_and_no_more(autojump_clock: MockClock) -> None:
     """A third turn is answered behind the second, as by a model without the ability."""
     lines = script()
-    async with conversation(pipeline=TurnsPipeline(script=lines), patch=BY_HAND) as talker:
+    async with open_session(pipeline=TurnsPipeline(script=lines), patch=BY_HAND) as talker:
         await two_turns(talker)
         await talker.heard.nth(Transcribed, 2)
         await say(talker)
@@ -153,7 +153,7 @@ async def test_one_turn_ahead_and_no_more(autojump_clock: MockClock) -> None:
 async def test_a_cancel_discards_it(autojump_clock: MockClock, command: DuplexCommand) -> None:
     """What the user said stays said and is transcribed once; it is not answered."""
     lines = script()
-    async with conversation(pipeline=TurnsPipeline(script=lines), patch=BY_HAND) as talker:
+    async with open_session(pipeline=TurnsPipeline(script=lines), patch=BY_HAND) as talker:
         await two_turns(talker)
         talker.send(command)
         await talker.heard.nth(Transcribed, 2)
@@ -165,7 +165,7 @@ async def test_a_cancel_discards_it(autojump_clock: MockClock, command: DuplexCo
 @pytest.mark.parametrize("transcribed", [False, True])
 async def test_silencing_the_answer_leaves_it_standing(autojump_clock: MockClock, transcribed: bool) -> None:
     """The client silenced the first answer; the second one follows, and its words are told once."""
-    async with conversation(pipeline=TurnsPipeline(script=script()), patch=BY_HAND) as talker:
+    async with open_session(pipeline=TurnsPipeline(script=script()), patch=BY_HAND) as talker:
         await two_turns(talker)
         if transcribed:
             await talker.heard.nth(Transcribed, 2)
@@ -178,7 +178,7 @@ async def test_silencing_the_answer_leaves_it_standing(autojump_clock: MockClock
 
 async def test_what_was_said_behind_it_does_not_hold_it_up(autojump_clock: MockClock) -> None:
     """The first answer is silenced while a third utterance has no words yet: the second answer waits for them."""
-    async with conversation(pipeline=TurnsPipeline(script=script()), patch=BY_HAND) as talker:
+    async with open_session(pipeline=TurnsPipeline(script=script()), patch=BY_HAND) as talker:
         await two_turns(talker)
         await talker.heard.nth(Transcribed, 2)
         await say(talker)
@@ -197,7 +197,7 @@ async def test_all_that_was_said_is_transcribed_after_a_cut(
 ) -> None:
     """More utterances without words than may wait at once were with the model; a cut loses none, nor the answer."""
     lines = Script(heard=["first", "second"], replies={"first": LONG, "second": "ahead"})
-    async with conversation(pipeline=TurnsPipeline(script=lines), patch=BY_HAND) as talker:
+    async with open_session(pipeline=TurnsPipeline(script=lines), patch=BY_HAND) as talker:
         await two_turns(talker)
         await talker.heard.nth(Transcribed, 2)
         for _ in range(5):
@@ -214,7 +214,7 @@ async def test_all_that_was_said_is_transcribed_after_a_cut(
 async def test_a_failed_answer_leaves_it_standing(autojump_clock: MockClock) -> None:
     """The voice breaks in the first answer; the second is given."""
     lines = script(fail_speaking="eight")
-    async with conversation(pipeline=TurnsPipeline(script=lines), patch=BY_HAND) as talker:
+    async with open_session(pipeline=TurnsPipeline(script=lines), patch=BY_HAND) as talker:
         await two_turns(talker)
         await talker.heard.nth(ResponseDone, 2)
         statuses = [status for status, _ in order(talker)]
@@ -224,7 +224,7 @@ async def test_a_failed_answer_leaves_it_standing(autojump_clock: MockClock) -> 
 async def test_it_may_fail_itself(autojump_clock: MockClock) -> None:
     """While it is held nothing is said about it; its response begins and has failed."""
     lines = script(fail_on=frozenset({"second"}))
-    async with conversation(pipeline=TurnsPipeline(script=lines), patch=BY_HAND) as talker:
+    async with open_session(pipeline=TurnsPipeline(script=lines), patch=BY_HAND) as talker:
         await two_turns(talker)
         await talker.heard.nth(Transcribed, 2)
         await talker.heard.nth(ResponseDone, 2)
@@ -235,7 +235,7 @@ async def test_it_may_fail_itself(autojump_clock: MockClock) -> None:
 async def test_what_has_failed_is_not_tried_again(autojump_clock: MockClock) -> None:
     """The answer before it is cut while it is held: its response begins and has failed, and the model is not asked."""
     lines = script(fail_on=frozenset({"second"}))
-    async with conversation(pipeline=TurnsPipeline(script=lines), patch=BY_HAND) as talker:
+    async with open_session(pipeline=TurnsPipeline(script=lines), patch=BY_HAND) as talker:
         await two_turns(talker)
         await talker.heard.nth(Transcribed, 2)
         await trio.sleep(0.3)
@@ -251,7 +251,7 @@ async def test_what_has_failed_is_not_tried_again(autojump_clock: MockClock) -> 
 
 async def test_a_session_may_close_meanwhile(autojump_clock: MockClock) -> None:
     """Both requests are let go; the end of the conversation looks for what is left behind."""
-    async with conversation(pipeline=TurnsPipeline(script=script()), patch=BY_HAND) as talker:
+    async with open_session(pipeline=TurnsPipeline(script=script()), patch=BY_HAND) as talker:
         await two_turns(talker)
         await talker.heard.nth(Transcribed, 2)
         talker.handle.close("over")

@@ -34,7 +34,7 @@ from duplex_trio.protocol.duplex import (
     ResponseOutputAudioDelta,
     UpdateSession,
 )
-from duplex_trio.testing import Talker, conversation
+from duplex_trio.testing import Talker, open_session
 
 Transcribed = ConversationItemInputAudioTranscriptionCompleted
 LONG = "alpha bravo charlie delta echo foxtrot golf hotel india juliet kilo lima mike november oscar papa"
@@ -51,7 +51,7 @@ async def answering(
     lines: Script, patch: dict[str, Any] | None = None, **engine: Any
 ) -> AsyncIterator[Talker]:
     """A second into an answer of almost five."""
-    async with conversation(lines, patch=patch or BY_HAND, **engine) as talker:
+    async with open_session(lines, patch=patch or BY_HAND, **engine) as talker:
         talker.write("go")
         await talker.heard.nth(ResponseOutputAudioDelta, 1)
         await trio.sleep(1.05)
@@ -168,7 +168,7 @@ async def test_long_speech_is_no_acknowledgement_though_most_of_it_came_before(
     autojump_clock: MockClock,
 ) -> None:
     """Only its last bit was spoken over the answer, yet it is more than "go on"."""
-    async with conversation(script("a long story", "go"), patch=BY_HAND) as talker:
+    async with open_session(script("a long story", "go"), patch=BY_HAND) as talker:
         await talker.speak(1.0)
         talker.write("go")
         await talker.heard.nth(ResponseOutputAudioDelta, 1)
@@ -224,7 +224,7 @@ async def test_how_short_is_the_sessions(autojump_clock: MockClock) -> None:
 
 async def test_over_an_answer_that_is_only_played_it_is_one_too(autojump_clock: MockClock) -> None:
     """And what is longer is answered at once, for nothing would come to wait for."""
-    async with conversation(script("stop that"), patch=BY_HAND) as talker:
+    async with open_session(script("stop that"), patch=BY_HAND) as talker:
         talker.write("hi")
         await talker.heard.nth(ResponseDone, 1)
         say(talker, 300)
@@ -237,7 +237,7 @@ async def test_over_an_answer_that_is_only_played_it_is_one_too(autojump_clock: 
 
 async def test_in_silence_a_short_one_is_a_turn(autojump_clock: MockClock) -> None:
     """Nothing was spoken over, so it is answered, however short."""
-    async with conversation(script("yes"), patch=BY_HAND) as talker:
+    async with open_session(script("yes"), patch=BY_HAND) as talker:
         say(talker, 300)
         await talker.heard.nth(ResponseDone, 1)
         assert record(talker) == CommitRecord(is_speech=True)
@@ -274,7 +274,7 @@ async def test_openais_dialects_take_short_turns_at_their_word(autojump_clock: M
     """There a commit is an item and an item is answered."""
     lines = script("mm")
     patch = {"audio": {"input": {"turn_detection": {"type": "server_vad", "interrupt_response": False}}}}
-    async with conversation(lines, dialect="ga", patch=patch) as talker:
+    async with open_session(lines, dialect="ga", patch=patch) as talker:
         talker.write("go")
         await talker.heard.nth(ResponseOutputAudioDelta, 1)
         await talker.turn(0.4)

@@ -18,13 +18,13 @@ from duplex_trio.protocol.duplex import (
     ResponseOutputAudioDelta,
     RetrieveItem,
 )
-from duplex_trio.testing import conversation
+from duplex_trio.testing import open_session
 
 
 @pytest.mark.parametrize("reuse", [False, True])
 async def test_it_stays_deleted(autojump_clock: MockClock, reuse: bool) -> None:
     """The response is spoken to its end, but its item does not come back, nor does it take another item's place."""
-    async with conversation(Script(), dialect="ga") as talker:
+    async with open_session(Script(), dialect="ga") as talker:
         talker.write("one two three")
         spoken = (await talker.heard.wait_for(ResponseOutputAudioDelta)).item_id
         talker.send(DeleteItem(item_id=spoken))

@@ -23,7 +23,7 @@ from duplex_trio.protocol.duplex import (
     SessionUpdated,
     UpdateSession,
 )
-from duplex_trio.testing import Talker, conversation
+from duplex_trio.testing import Talker, open_session
 
 FRAME_S = 0.032
 SCORES = {"#": 0.9, "=": 0.45, "-": 0.36, ".": 0.1, "!": 1.0, "1": 0.17, "0": 0.02, "_": 0.005}
@@ -98,7 +98,7 @@ async def test_scores_become_events(
     for chunk in (512, 320, 512 * len(script)):
         pipeline = ScriptedPipeline(probabilities=[SCORES[one] for one in script])
         patch = detection(**params) | {"input_audio_format": "pcm16"}
-        async with conversation(pipeline=pipeline, patch=patch) as talker:
+        async with open_session(pipeline=pipeline, patch=patch) as talker:
             left = 512 * len(script)
             while left:
                 samples = min(chunk, left)
@@ -115,7 +115,7 @@ async def test_scores_become_events(
 async def test_padding_beyond_what_is_held_begins_where_that_begins(autojump_clock: MockClock) -> None:
     """A line of four seconds keeps one of silence; the turn has it, and nothing is ever refused."""
     limits = SessionLimits(pending_input_bytes_max=4 * 16_000 * 4)
-    async with conversation(patch=detection(prefix_padding_ms=60_000), limits=limits) as talker:
+    async with open_session(patch=detection(prefix_padding_ms=60_000), limits=limits) as talker:
         for _ in range(2):
             await talker.pause(10)
             await talker.turn(0.5)
@@ -136,7 +136,7 @@ async def test_padding_beyond_what_is_held_begins_where_that_begins(autojump_clo
 async def test_an_unfinished_sentence_ends_after_its_time(autojump_clock: MockClock, eagerness: str) -> None:
     timeout_s = {"low": 8, "medium": 4, "high": 2, "auto": 4}[eagerness]
     patch = {"turn_detection": {"type": "semantic_vad", "eagerness": eagerness}}
-    async with conversation(Script(heard=["Tell me about"]), patch=patch) as talker:
+    async with open_session(Script(heard=["Tell me about"]), patch=patch) as talker:
         await talker.speak(1.0)
         await talker.pause(timeout_s - 0.1)
         assert [name for name, _ in told(talker)] == ["started"]
@@ -149,7 +149,7 @@ async def test_an_unfinished_sentence_ends_after_its_time(autojump_clock: MockCl
 async def test_a_turn_after_a_complete_one_has_its_own_time(autojump_clock: MockClock) -> None:
     """A commit by hand behind a complete sentence takes the short silence with it."""
     patch = {"turn_detection": {"type": "semantic_vad", "eagerness": "high"}}
-    async with conversation(Script(heard=["Well.", "Well.", "and then"]), patch=patch) as talker:
+    async with open_session(Script(heard=["Well.", "Well.", "and then"]), patch=patch) as talker:
         await talker.speak(1.0)
         await talker.pause(0.4)
         talker.send(Commit())
@@ -166,7 +166,7 @@ async def test_a_turn_after_a_complete_one_has_its_own_time(autojump_clock: Mock
 
 async def test_new_settings_hold_for_speech_that_goes_on(autojump_clock: MockClock) -> None:
     """The turn neither ends nor begins anew; its end is found by what is in force then."""
-    async with conversation(patch=detection(silence_duration_ms=2000)) as talker:
+    async with open_session(patch=detection(silence_duration_ms=2000)) as talker:
         await talker.speak(1.0)
         await update(talker, {"type": "server_vad", "silence_duration_ms": 100})
         assert [name for name, _ in told(talker)] == ["started"]
@@ -177,7 +177,7 @@ async def test_new_settings_hold_for_speech_that_goes_on(autojump_clock: MockClo
 
 
 async def test_another_kind_of_detection_takes_over_speech(autojump_clock: MockClock) -> None:
-    async with conversation(Script(heard=["and"]), patch=detection()) as talker:
+    async with open_session(Script(heard=["and"]), patch=detection()) as talker:
         await talker.speak(1.0)
         await update(talker, {"type": "semantic_vad", "eagerness": "high", "create_response": False})
         await talker.pause(1.8)
@@ -188,7 +188,7 @@ async def test_another_kind_of_detection_takes_over_speech(autojump_clock: MockC
 
 async def test_an_update_loses_no_sound_that_waits(autojump_clock: MockClock) -> None:
     """Seconds of speech that are still to be scored are judged, by the new settings."""
-    async with conversation(patch=detection()) as talker:
+    async with open_session(patch=detection()) as talker:
         talker.append(3000, loud=True)
         talker.send(UpdateSession(patch=detection(silence_duration_ms=300)))
         talker.append(500, loud=False)
@@ -199,7 +199,7 @@ async def test_an_update_loses_no_sound_that_waits(autojump_clock: MockClock) ->
 
 async def test_speech_ends_where_detection_is_turned_off(autojump_clock: MockClock) -> None:
     """Nobody listens for its end any more; its sound stays for the client's own commit, which ends nothing again."""
-    async with conversation(patch=detection(), dialect="beta") as talker:
+    async with open_session(patch=detection(), dialect="beta") as talker:
         await talker.speak(1.0)
         await update(talker, None)
         ((_, _), (_, stopped_ms)) = told(talker)
@@ -220,7 +220,7 @@ async def test_speech_ends_where_detection_is_turned_off(autojump_clock: MockClo
 
 async def test_detection_that_is_turned_on_again_hears_what_comes_then(autojump_clock: MockClock) -> None:
     """Not what was said while it was off; and at once what follows the command."""
-    async with conversation(patch=detection(), dialect="beta") as talker:
+    async with open_session(patch=detection(), dialect="beta") as talker:
         await talker.speak(1.0)
         await update(talker, None)
         await talker.speak(3.0)
@@ -236,7 +236,7 @@ async def test_detection_that_is_turned_on_again_hears_what_comes_then(autojump_
 
 async def test_sound_right_behind_the_command_is_heard(autojump_clock: MockClock) -> None:
     """Though the command waits in line and the sound does not."""
-    async with conversation(patch={"turn_detection": None}, dialect="beta") as talker:
+    async with open_session(patch={"turn_detection": None}, dialect="beta") as talker:
         talker.send(UpdateSession(patch=detection(prefix_padding_ms=0)))
         talker.append(500, loud=True)
         await trio.sleep(1)
@@ -245,7 +245,7 @@ async def test_sound_right_behind_the_command_is_heard(autojump_clock: MockClock
 
 async def test_nothing_is_answered_that_was_prepared_for_detection(autojump_clock: MockClock) -> None:
     """A pause has begun an answer; then detection is turned off, and the pause ends nothing."""
-    async with conversation(Script(heard=["hi"])) as talker:
+    async with open_session(Script(heard=["hi"])) as talker:
         await talker.speak(1.0)
         await talker.pause(0.4)
         assert talker.handle.counters.speculations_started == 1

@@ -13,7 +13,7 @@ from duplex_trio.protocol.duplex import (
     InputAudioBufferSpeechStopped,
     ResponseDone,
 )
-from duplex_trio.testing import conversation
+from duplex_trio.testing import open_session
 
 pytestmark = pytest.mark.slow
 
@@ -22,7 +22,7 @@ async def test_a_turn_ends_after_the_longest_speech(autojump_clock: MockClock) -
     """Twelve seconds without a pause are two turns of five seconds and the rest; none of it is lost or refused."""
     limits = SessionLimits(speech_s_max=5.0)
     patch = {"turn_detection": {"type": "server_vad", "interrupt_response": False}}
-    async with conversation(Script(), limits=limits, patch=patch) as talker:
+    async with open_session(Script(), limits=limits, patch=patch) as talker:
         await talker.turn(12.0)
         await talker.heard.nth(InputAudioBufferCommitted, 3)
         ends_ms = [event.audio_end_ms for event in talker.heard.of(InputAudioBufferSpeechStopped)]
@@ -38,7 +38,7 @@ async def test_a_turn_ends_after_the_longest_speech(autojump_clock: MockClock) -
 async def test_a_small_input_line_ends_the_turn_earlier(autojump_clock: MockClock) -> None:
     """Whatever the limit on speech is, it is committed before the line refuses sound."""
     limits = SessionLimits(pending_input_bytes_max=4 * 16_000 * 4)
-    async with conversation(Script(), limits=limits) as talker:
+    async with open_session(Script(), limits=limits) as talker:
         await talker.turn(10.0)
         await talker.heard.wait_for(ResponseDone)
         assert talker.heard.of(ErrorEvent) == []

@@ -34,7 +34,7 @@ from duplex_trio.session.port import DuplexStageRequest
 from duplex_trio.stages.port import StageOutput
 from duplex_trio.stages.units import ChatPrompt, Pcm
 from duplex_trio.stages.worker import StageWorker, WorkerContext
-from duplex_trio.testing import RecordingAttachment, Talker, conversation, finish, open_talker, scripted_omni
+from duplex_trio.testing import RecordingAttachment, Talker, finish, open_session, open_talker, scripted_omni
 
 pytestmark = pytest.mark.usefixtures("faults_expected")
 
@@ -68,7 +68,7 @@ async def goes_on(talker: Talker) -> None:
 
 async def test_a_failing_language_model_fails_its_response(autojump_clock: MockClock) -> None:
     """The error, the closing block without any sound, and the next turn works."""
-    async with conversation(Script(fail_on=frozenset({"bad"}))) as talker:
+    async with open_session(Script(fail_on=frozenset({"bad"}))) as talker:
         talker.write("bad")
         code, text = await failed(talker)
         assert (code, text) == ("engine_error", "scripted failure at 'bad'")
@@ -78,7 +78,7 @@ async def test_a_failing_language_model_fails_its_response(autojump_clock: MockC
 
 async def test_a_voice_that_fails_in_the_middle(autojump_clock: MockClock) -> None:
     """What was said up to there was said; what waited to be sent is dropped; the block is complete."""
-    async with conversation(Script(otherwise=lambda _: LONG, fail_speaking="kilo"), dialect="ga") as talker:
+    async with open_session(Script(otherwise=lambda _: LONG, fail_speaking="kilo"), dialect="ga") as talker:
         talker.write("go")
         await failed(talker)
         sent = len(talker.heard.of(ResponseOutputAudioDelta))
@@ -108,7 +108,7 @@ async def test_a_deferred_answer_does_not_follow_a_failure(autojump_clock: MockC
         fail_speaking="november",
         word_ms=600,
     )
-    async with conversation(script, patch={"turn_detection": {"interrupt_response": False}}) as talker:
+    async with open_session(script, patch={"turn_detection": {"interrupt_response": False}}) as talker:
         await talker.turn()
         await talker.turn()
         await failed(talker)
@@ -121,7 +121,7 @@ async def test_a_deferred_answer_does_not_follow_a_failure(autojump_clock: MockC
 
 async def test_recognition_that_fails(autojump_clock: MockClock) -> None:
     """A turn whose sound cannot be transcribed: the item's transcription fails, and so does its response."""
-    async with conversation(pipeline=_Pipeline(plan_fails_at=1)) as talker:
+    async with open_session(pipeline=_Pipeline(plan_fails_at=1)) as talker:
         await talker.turn()
         await failed(talker)
         (event,) = talker.heard.of(ConversationItemInputAudioTranscriptionFailed)
@@ -226,7 +226,7 @@ class _Plugin(CascadePlugin):
 async def test_a_hook_that_raises_fails_its_request(autojump_clock: MockClock, fault: str) -> None:
     """The response fails with the hook's message and the session stays usable."""
     pipeline = _Pipeline(**{fault: True})
-    async with conversation(pipeline=pipeline) as talker:
+    async with open_session(pipeline=pipeline) as talker:
         talker.write("hi")
         code, text = await failed(talker)
         assert code == "runtime_data_plane_stream_failed"
@@ -238,7 +238,7 @@ async def test_a_hook_that_raises_fails_its_request(autojump_clock: MockClock, f
 @pytest.mark.parametrize("fault", ["partial_fails", "partial_transcript_fails"])
 async def test_partial_transcripts_are_a_courtesy(autojump_clock: MockClock, fault: str) -> None:
     """A hook that fails for speech in progress ends the partial transcripts, and nothing else."""
-    async with conversation(pipeline=_Pipeline(**{fault: True})) as talker:
+    async with open_session(pipeline=_Pipeline(**{fault: True})) as talker:
         await talker.turn(2.0)
         assert (await talker.heard.nth(ResponseDone, 1)).response.status == "completed"
         assert not talker.heard.of(ConversationItemInputAudioTranscriptionDelta)
@@ -405,7 +405,7 @@ async def test_a_reader_that_reports_a_lost_client(autojump_clock: MockClock) ->
 
 async def test_without_a_detector_the_client_commits_by_hand(autojump_clock: MockClock) -> None:
     """A deployment without voice activity says so when it is needed, once; the rest works."""
-    async with conversation(pipeline=_Deaf()) as talker:
+    async with open_session(pipeline=_Deaf()) as talker:
         await talker.turn()
         (error,) = talker.heard.of(ErrorEvent)
         assert (error.error.code, error.error.type) == ("server_vad_unavailable", "server_error")

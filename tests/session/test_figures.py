@@ -23,7 +23,7 @@ from duplex_trio.protocol.duplex import (
     ResponseDone,
     ResponseOutputAudioDelta,
 )
-from duplex_trio.testing import Talker, conversation, open_talker, scripted_omni
+from duplex_trio.testing import Talker, open_session, open_talker, scripted_omni
 from duplex_trio.testing.recorder import RecordingAttachment
 
 Logs = list[MutableMapping[str, Any]]
@@ -46,7 +46,7 @@ def lines(logs: Logs, event: str) -> list[MutableMapping[str, Any]]:
 async def test_a_response_tells_what_its_stages_did(autojump_clock: MockClock) -> None:
     """A spoken turn: one transcript, so many words read and written, and the sound that was made, in all."""
     script = Script(heard=["hello there"], otherwise=lambda _: LONG, word_ms=100)
-    async with conversation(script) as talker:
+    async with open_session(script) as talker:
         await talker.turn()
         done = extension(await talker.heard.nth(ResponseDone, 1))
         assert done.stage_metrics is not None
@@ -70,7 +70,7 @@ async def test_a_response_tells_what_its_stages_did(autojump_clock: MockClock) -
 
 async def test_a_turn_that_was_thrown_away_is_in_no_response(autojump_clock: MockClock) -> None:
     """The work on a pause that was none is not counted for the answer that comes."""
-    async with conversation(Script(heard=["one", "one two"])) as talker:
+    async with open_session(Script(heard=["one", "one two"])) as talker:
         await talker.speak(1.0)
         await talker.pause(0.4)
         await talker.turn()
@@ -82,7 +82,7 @@ async def test_a_turn_that_was_thrown_away_is_in_no_response(autojump_clock: Moc
 
 async def test_what_a_model_does_while_it_listens_goes_to_its_next_answer(autojump_clock: MockClock) -> None:
     """Every unit is counted once, also those that were answered by listening, and none twice."""
-    async with conversation(pipeline=NativePipeline(answer="one two"), patch=NO_VAD) as talker:
+    async with open_session(pipeline=NativePipeline(answer="one two"), patch=NO_VAD) as talker:
         for number in (1, 2):
             await talker.speak(2.0)
             await talker.pause(5.0)
@@ -96,7 +96,7 @@ async def test_what_a_model_does_while_it_listens_goes_to_its_next_answer(autoju
 
 async def test_other_dialects_are_not_measured_for(autojump_clock: MockClock) -> None:
     """What is not shown is not made."""
-    async with conversation(Script(), dialect="ga") as talker:
+    async with open_session(Script(), dialect="ga") as talker:
         talker.write("hello")
         await talker.heard.nth(ResponseDone, 1)
         assert all(
@@ -109,7 +109,7 @@ async def test_other_dialects_are_not_measured_for(autojump_clock: MockClock) ->
 
 async def test_the_first_sound_tells_how_long_it_was_awaited(autojump_clock: MockClock) -> None:
     """On the first delta and nowhere else, and again at the end."""
-    async with conversation(Script(heard=["hello"])) as talker:
+    async with open_session(Script(heard=["hello"])) as talker:
         await talker.turn()
         done = extension(await talker.heard.nth(ResponseDone, 1))
         first, *others = [extension(event) for event in talker.heard.of(ResponseOutputAudioDelta)]
@@ -123,7 +123,7 @@ async def test_the_first_sound_tells_how_long_it_was_awaited(autojump_clock: Moc
 
 async def test_a_model_that_owns_its_turns_is_awaited_from_its_latest_unit(autojump_clock: MockClock) -> None:
     """Units before that were listened to; with detection on the end of speech counts too."""
-    async with conversation(
+    async with open_session(
         pipeline=NativePipeline(), patch={"turn_detection": {"type": "server_vad"}}
     ) as talker:
         await talker.speak(2.0)
@@ -191,7 +191,7 @@ async def test_speech_that_interrupts_is_measured_from_the_sound_that_showed_it(
 ) -> None:
     """The detector's way there and back is in it."""
     script = Script(heard=["stop"], otherwise=lambda _: LONG)
-    async with conversation(script, step_s={"vad": 0.03}) as talker:
+    async with open_session(script, step_s={"vad": 0.03}) as talker:
         talker.write("go")
         await talker.heard.wait_for(ResponseOutputAudioDelta)
         await talker.speak(0.6)
@@ -228,7 +228,7 @@ async def test_the_end_of_a_session_is_no_interruption(autojump_clock: MockClock
 
 async def test_a_model_in_time_misses_nothing(autojump_clock: MockClock) -> None:
     """Every unit is answered one step after it was whole."""
-    async with conversation(pipeline=NativePipeline(answer="one two"), patch=NO_VAD) as talker:
+    async with open_session(pipeline=NativePipeline(answer="one two"), patch=NO_VAD) as talker:
         await talker.speak(2.0)
         await talker.pause(5.0)
         done = extension(await talker.heard.nth(ResponseDone, 1))
@@ -245,7 +245,7 @@ async def test_a_model_that_is_too_slow_misses_its_deadlines(autojump_clock: Moc
     """A step takes longer than a frame of 80 ms lasts: it falls behind, frame by frame."""
     limits = SessionLimits(unit_budget_ms=100)
     pipeline = LockstepPipeline()
-    async with conversation(pipeline=pipeline, patch=NO_VAD, limits=limits, step_s=0.1) as talker:
+    async with open_session(pipeline=pipeline, patch=NO_VAD, limits=limits, step_s=0.1) as talker:
         await talker.speak(1.6)
         counters = talker.handle.counters
         assert 8 <= counters.unit_deadline_misses < counters.unit_latency_ms.count
@@ -255,7 +255,7 @@ async def test_a_model_that_is_too_slow_misses_its_deadlines(autojump_clock: Moc
 
 async def test_silence_in_place_of_sound_is_handed_over_in_time(autojump_clock: MockClock) -> None:
     """On a clock without other work it is not late at all."""
-    async with conversation(pipeline=NativePipeline(answer=LONG), patch=NO_VAD) as talker:
+    async with open_session(pipeline=NativePipeline(answer=LONG), patch=NO_VAD) as talker:
         await talker.speak(2.0)
         await talker.pause(1.5)
         await trio.sleep(5.0)
@@ -269,14 +269,14 @@ async def test_silence_in_place_of_sound_is_handed_over_in_time(autojump_clock: 
 
 async def test_decoding_is_timed_now_and_then(autojump_clock: MockClock) -> None:
     """One append in sixteen."""
-    async with conversation(patch=NO_VAD) as talker:
+    async with open_session(patch=NO_VAD) as talker:
         await talker.speak(0.02 * 64)
         assert talker.handle.counters.decode_ms.count == 4
 
 
 async def test_what_waits_for_a_client_is_known(autojump_clock: MockClock) -> None:
     """Its bytes, and for how long the oldest has waited; when it leaves, how long it did."""
-    async with conversation(Script(otherwise=lambda _: LONG), step_s=0.001) as talker:
+    async with open_session(Script(otherwise=lambda _: LONG), step_s=0.001) as talker:
         assert talker.handle.waiting().oldest_s == 0.0
         talker.write("go")
         await talker.heard.wait_for(ResponseOutputAudioDelta)
@@ -290,7 +290,7 @@ async def test_what_waits_for_a_client_is_known(autojump_clock: MockClock) -> No
 
 async def test_each_response_and_each_session_have_one_line(autojump_clock: MockClock, logs: Logs) -> None:
     """How it ended and what was measured; nothing that was said."""
-    async with conversation(Script(heard=["secret"])) as talker:
+    async with open_session(Script(heard=["secret"])) as talker:
         await talker.turn()
         await talker.heard.nth(ResponseDone, 1)
     (response,) = lines(logs, "response.done")

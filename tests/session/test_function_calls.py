@@ -42,7 +42,7 @@ from duplex_trio.protocol.duplex import (
 )
 from duplex_trio.protocol.duplex.session import DuplexSessionConfig
 from duplex_trio.stages.port import StageOutput
-from duplex_trio.testing import Talker, conversation
+from duplex_trio.testing import Talker, open_session
 
 TOOL = {"type": "function", "name": "look_up", "parameters": {"type": "object"}}
 CALL = [
@@ -72,7 +72,7 @@ def types_from(talker: Talker, first: str) -> list[str]:
 @pytest.mark.parametrize("dialect", list(Dialect))
 async def test_a_call_is_the_item_of_its_response(autojump_clock: MockClock, dialect: Dialect) -> None:
     """A response that is nothing but a call has no message: no content part, and no limits behind it."""
-    async with conversation(
+    async with open_session(
         pipeline=TurnsPipeline(), dialect=dialect.value, patch={"tools": [TOOL]}
     ) as talker:
         talker.write("look_up")
@@ -94,7 +94,7 @@ async def test_a_call_is_the_item_of_its_response(autojump_clock: MockClock, dia
 async def test_the_answer_continues_the_conversation(autojump_clock: MockClock) -> None:
     """The next response is told of the call and of what came of it."""
     script = Script()
-    async with conversation(pipeline=TurnsPipeline(script=script), patch={"tools": [TOOL]}) as talker:
+    async with open_session(pipeline=TurnsPipeline(script=script), patch={"tools": [TOOL]}) as talker:
         talker.write("look_up")
         call = (await talker.heard.nth(ResponseDone, 1)).response.output[0]
         assert isinstance(call, FunctionCallItem)
@@ -107,7 +107,7 @@ async def test_the_answer_continues_the_conversation(autojump_clock: MockClock) 
 
 async def test_tools_of_one_response_stand_for_the_sessions(autojump_clock: MockClock) -> None:
     """None means the session's, an empty list none at all."""
-    async with conversation(pipeline=TurnsPipeline(), patch={"tools": [TOOL]}) as talker:
+    async with open_session(pipeline=TurnsPipeline(), patch={"tools": [TOOL]}) as talker:
         item = MessageItem(role="user", content=(InputTextPart("look_up"),))
         talker.send(CreateItem(item=item), CreateResponse(options=ResponseCreateOptions(tools=())))
         done = await talker.heard.nth(ResponseDone, 1)
@@ -125,7 +125,7 @@ class WithoutTools(TurnsPipeline):
 
 async def test_a_model_without_tools_is_told_of_none(autojump_clock: MockClock) -> None:
     """The session keeps what the client declared; for one response they are refused."""
-    async with conversation(pipeline=WithoutTools(), patch={"tools": [TOOL]}) as talker:
+    async with open_session(pipeline=WithoutTools(), patch={"tools": [TOOL]}) as talker:
         talker.write("look_up")
         done = await talker.heard.nth(ResponseDone, 1)
         assert len(done.response.output) == 1
@@ -136,7 +136,7 @@ async def test_a_model_without_tools_is_told_of_none(autojump_clock: MockClock) 
 
 async def test_an_answer_is_given_once_and_to_a_call(autojump_clock: MockClock) -> None:
     """Whatever else is refused and leaves the conversation as it was."""
-    async with conversation(pipeline=TurnsPipeline(), patch={"tools": [TOOL]}) as talker:
+    async with open_session(pipeline=TurnsPipeline(), patch={"tools": [TOOL]}) as talker:
         talker.write("look_up")
         call = (await talker.heard.nth(ResponseDone, 1)).response.output[0]
         assert isinstance(call, FunctionCallItem)
@@ -152,7 +152,7 @@ async def test_an_answer_is_given_once_and_to_a_call(autojump_clock: MockClock) 
 
 async def test_a_call_outside_the_conversation(autojump_clock: MockClock) -> None:
     """It is an item of its response and of nothing else."""
-    async with conversation(pipeline=TurnsPipeline(), patch={"tools": [TOOL]}) as talker:
+    async with open_session(pipeline=TurnsPipeline(), patch={"tools": [TOOL]}) as talker:
         item = MessageItem(role="user", content=(InputTextPart("look_up"),))
         options = ResponseCreateOptions(conversation="none", input=(item,))
         talker.send(CreateResponse(options=options))
@@ -214,7 +214,7 @@ def asking(between_responses: bool) -> NativePipeline:
 
 async def test_a_call_while_it_speaks(autojump_clock: MockClock) -> None:
     """It is one more item of the response in progress, which goes on."""
-    async with conversation(pipeline=asking(between_responses=False), patch={"tools": [TOOL]}) as talker:
+    async with open_session(pipeline=asking(between_responses=False), patch={"tools": [TOOL]}) as talker:
         await talker.speak(2.0)
         await talker.pause(6.0)
         done = await talker.heard.nth(ResponseDone, 1)
@@ -228,7 +228,7 @@ async def test_a_call_while_it_speaks(autojump_clock: MockClock) -> None:
 
 async def test_a_call_between_responses_is_a_response_of_its_own(autojump_clock: MockClock) -> None:
     """It is complete as it begins, and has no other item."""
-    async with conversation(pipeline=asking(between_responses=True)) as talker:
+    async with open_session(pipeline=asking(between_responses=True)) as talker:
         talker.append(1100, loud=True)
         done = await talker.heard.nth(ResponseDone, 1)
         (call,) = done.response.output
@@ -246,7 +246,7 @@ async def test_a_call_between_responses_is_a_response_of_its_own(autojump_clock:
 
 async def test_its_answer_reaches_a_model_that_is_fed_nothing_else(autojump_clock: MockClock) -> None:
     """One silent unit goes to it; one answer too many is refused and changes nothing."""
-    async with conversation(pipeline=asking(between_responses=True)) as talker:
+    async with open_session(pipeline=asking(between_responses=True)) as talker:
         plugin = talker.handle._core.plugin
         assert isinstance(plugin, Asking)
         talker.append(2100, loud=True)
@@ -270,7 +270,7 @@ async def test_its_answer_reaches_a_model_that_is_fed_nothing_else(autojump_cloc
 
 async def test_its_answer_waits_for_the_users_sound(autojump_clock: MockClock) -> None:
     """While sound is on its way no silence is put between."""
-    async with conversation(pipeline=asking(between_responses=True)) as talker:
+    async with open_session(pipeline=asking(between_responses=True)) as talker:
         plugin = talker.handle._core.plugin
         assert isinstance(plugin, Asking)
         talker.append(1500, loud=True)

@@ -24,7 +24,7 @@ from duplex_trio.protocol.duplex import (
     UpdateSession,
 )
 from duplex_trio.protocol.duplex.session import DialectName
-from duplex_trio.testing import Talker, conversation, finish, open_returning, open_talker, scripted_omni
+from duplex_trio.testing import Talker, finish, open_returning, open_session, open_talker, scripted_omni
 from duplex_trio.testing.steps import acting_at
 
 PATIENCE_S = 6.0
@@ -43,7 +43,7 @@ def prompts(talker: Talker) -> list[InputAudioBufferTimeoutTriggered]:
 async def test_a_silent_user_is_prompted(autojump_clock: MockClock) -> None:
     """The time runs from the end of the sound; the silence is an item, and an answer follows by itself."""
     told = script()
-    async with conversation(told, patch=PATIENT) as talker:
+    async with open_session(told, patch=PATIENT) as talker:
         await talker.turn()
         done = await talker.heard.nth(ResponseDone, 1)
         done_s = talker.heard.times_s[talker.heard.events.index(done)]
@@ -68,7 +68,7 @@ async def test_a_silent_user_is_prompted(autojump_clock: MockClock) -> None:
 
 async def test_each_prompt_waits_anew(autojump_clock: MockClock) -> None:
     """Without a microphone at all: prompted again after each answer, at the same distance."""
-    async with conversation(script(), patch=PATIENT) as talker:
+    async with open_session(script(), patch=PATIENT) as talker:
         talker.write("hi")
         await trio.sleep(30)
         times_s = [
@@ -82,7 +82,7 @@ async def test_each_prompt_waits_anew(autojump_clock: MockClock) -> None:
 
 async def test_nobody_is_prompted_before_the_first_answer(autojump_clock: MockClock) -> None:
     """A session that was just opened waits for its user."""
-    async with conversation(script(), patch=PATIENT) as talker:
+    async with open_session(script(), patch=PATIENT) as talker:
         await trio.sleep(20)
         assert not talker.heard.of(ResponseCreated)
 
@@ -92,7 +92,7 @@ async def test_nobody_is_prompted_before_the_first_answer(autojump_clock: MockCl
 )
 async def test_nobody_is_prompted_unasked(autojump_clock: MockClock, patch: dict[str, object]) -> None:
     """Only server VAD with the field set prompts."""
-    async with conversation(script(), patch=patch) as talker:
+    async with open_session(script(), patch=patch) as talker:
         talker.write("hi")
         await talker.heard.nth(ResponseDone, 1)
         await trio.sleep(60)
@@ -102,7 +102,7 @@ async def test_nobody_is_prompted_unasked(autojump_clock: MockClock, patch: dict
 async def test_a_user_who_speaks_is_not_prompted(autojump_clock: MockClock) -> None:
     """Speech that goes on longer than the time is not talked over; after its answer the time runs anew."""
     told = script()
-    async with conversation(told, patch=PATIENT) as talker:
+    async with open_session(told, patch=PATIENT) as talker:
         talker.write("hi")
         await talker.heard.nth(ResponseDone, 1)
         await talker.pause(PATIENCE_S - 1.0)
@@ -124,7 +124,7 @@ ACTS: dict[str, Callable[[Talker], None]] = {
 @pytest.mark.parametrize("act", ["text", "commit", "update"])
 async def test_a_client_that_acts_is_not_prompted(autojump_clock: MockClock, act: str) -> None:
     """Whatever the client does in time takes the prompt back."""
-    async with conversation(script(), patch=PATIENT) as talker:
+    async with open_session(script(), patch=PATIENT) as talker:
         talker.write("hi")
         await talker.heard.nth(ResponseDone, 1)
         await trio.sleep(PATIENCE_S - 1.0)
@@ -135,7 +135,7 @@ async def test_a_client_that_acts_is_not_prompted(autojump_clock: MockClock, act
 
 async def test_an_answer_that_was_stopped_is_not_followed_up(autojump_clock: MockClock) -> None:
     """A client that silenced the answer wants quiet."""
-    async with conversation(script(), patch=PATIENT) as talker:
+    async with open_session(script(), patch=PATIENT) as talker:
         talker.write("hi")
         await talker.heard.nth(ResponseDone, 1)
         ACTS["clear"](talker)
@@ -180,7 +180,7 @@ async def test_a_client_that_leaves_in_an_answer_is_prompted_when_it_is_back(
 @pytest.mark.parametrize("lost_s", [0.0, PATIENCE_S - 1.0])
 async def test_who_cannot_be_heard_is_not_prompted(autojump_clock: MockClock, lost_s: float) -> None:
     """Without its detector the server does not know whether the user speaks."""
-    async with conversation(script(), patch=PATIENT, dialect="beta") as talker:
+    async with open_session(script(), patch=PATIENT, dialect="beta") as talker:
         talker.write("hi")
         if lost_s:
             await talker.heard.nth(ResponseDone, 1)
@@ -193,7 +193,7 @@ async def test_who_cannot_be_heard_is_not_prompted(autojump_clock: MockClock, lo
 @pytest.mark.parametrize("step", range(8))
 async def test_a_commit_comes_in_the_last_moment(autojump_clock: MockClock, step: int) -> None:
     """The user is prompted before it, or not at all."""
-    async with conversation(script(), patch=PATIENT) as talker:
+    async with open_session(script(), patch=PATIENT) as talker:
         talker.write("hi")
         await talker.heard.nth(ResponseDone, 1)
         core = talker.handle._core
@@ -248,6 +248,6 @@ async def test_a_model_that_owns_its_turns_prepares_none(autojump_clock: MockClo
     """Nobody would take them up."""
     pipeline = NativePipeline()
     pipeline.plugin = _Eager()
-    async with conversation(pipeline=pipeline, patch={"turn_detection": {"type": "server_vad"}}) as talker:
+    async with open_session(pipeline=pipeline, patch={"turn_detection": {"type": "server_vad"}}) as talker:
         await talker.turn(2.0)
         assert not talker.handle.counters.speculations_started

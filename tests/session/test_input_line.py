@@ -26,7 +26,7 @@ from duplex_trio.protocol.duplex import (
     InputAudioBufferSpeechStarted,
     InputAudioBufferSpeechStopped,
 )
-from duplex_trio.testing import Talker, conversation, scripted_omni
+from duplex_trio.testing import Talker, open_session, scripted_omni
 from duplex_trio.testing.invariants import core_of
 from duplex_trio.testing.snapshots import snapshot
 from duplex_trio.testing.watched import WatchedNativePipeline
@@ -54,7 +54,7 @@ async def test_a_refused_append_reaches_neither_the_line_nor_the_model(autojump_
     """The line is full because voice activity lags behind, though the model has taken its units already."""
     pipeline = WatchedNativePipeline()
     limits = SessionLimits(pending_input_bytes_max=4 * BYTES_PER_S)
-    async with conversation(pipeline=pipeline, patch=VAD, limits=limits, step_s={"vad": 2.0}) as talker:
+    async with open_session(pipeline=pipeline, patch=VAD, limits=limits, step_s={"vad": 2.0}) as talker:
         talker.append(3100, loud=True)
         await trio.sleep(1.0)
         assert pipeline.plugin.loud == 3
@@ -78,7 +78,7 @@ async def test_an_append_that_the_model_has_no_room_for_is_not_taken_by_half(
     """The line would have had room."""
     pipeline = WatchedNativePipeline()
     limits = SessionLimits(pending_input_bytes_max=int(3.15 * BYTES_PER_S))
-    async with conversation(pipeline=pipeline, patch=VAD, limits=limits) as talker:
+    async with open_session(pipeline=pipeline, patch=VAD, limits=limits) as talker:
         talker.append(3100, loud=True)
         await trio.sleep(1.0)
         end = talker.handle._core.state.timeline.end
@@ -101,7 +101,7 @@ async def test_a_small_line_goes_on_taking_sound(
 ) -> None:
     """Speech or silence, in real time: what is judged makes room, and nothing is refused though the line is short."""
     limits = SessionLimits(pending_input_bytes_max=6 * BYTES_PER_S)
-    async with conversation(pipeline=make_pipeline(), patch=VAD, limits=limits) as talker:
+    async with open_session(pipeline=make_pipeline(), patch=VAD, limits=limits) as talker:
         for _ in range(15_000 // append_ms):
             talker.append(append_ms, loud=loud)
             await trio.sleep(append_ms / 1000)
@@ -118,7 +118,7 @@ async def test_sound_at_another_rate_goes_on_where_the_last_ended(
     autojump_clock: MockClock, make_pipeline: type[Pipeline]
 ) -> None:
     """A resampler that is not needed any more gives back what it held, before the next one's sound."""
-    async with conversation(pipeline=make_pipeline(), patch={"turn_detection": None}) as talker:
+    async with open_session(pipeline=make_pipeline(), patch={"turn_detection": None}) as talker:
         for rate_hz in (8000, 48_000, 24_000, 16_000, 44_100) * 4:
             loud = np.full(rate_hz // 10, 12_000, "<i2").tobytes()
             talker.send(AppendAudio(audio=loud, sample_rate_hz=rate_hz))
@@ -136,7 +136,7 @@ async def test_sound_that_is_dropped_counts_for_the_clock(
     autojump_clock: MockClock, drop: DuplexCommand, patch: dict[str, Any]
 ) -> None:
     """All of it: the client's clock knows nothing of resamplers."""
-    async with conversation(patch=patch) as talker:
+    async with open_session(patch=patch) as talker:
         for end_ms in (400, 800, 1200):
             talker.append(400, loud=True)
             await trio.sleep(0.1)

@@ -41,7 +41,7 @@ from duplex_trio.protocol.duplex import (
 )
 from duplex_trio.protocol.duplex.audio import pcm16_bytes
 from duplex_trio.protocol.duplex.session import DialectName
-from duplex_trio.testing import Talker, conversation
+from duplex_trio.testing import Talker, open_session
 
 FOUR = "alpha bravo charlie delta"
 
@@ -78,7 +78,7 @@ async def refused(talker: Talker, command: DuplexCommand) -> tuple[str, str | No
 async def test_items_go_where_they_are_put(autojump_clock: MockClock) -> None:
     """The model is told the conversation in its order, not in the order of arrival."""
     script = Script()
-    async with conversation(script) as talker:
+    async with open_session(script) as talker:
         talker.send(
             message("b", "b"),
             message("d", "d"),
@@ -112,7 +112,7 @@ async def test_a_refused_command_names_its_fault(
 ) -> None:
     """One error with code, field and the client's event id; the session answers as before."""
     script = Script()
-    async with conversation(script) as talker:
+    async with open_session(script) as talker:
         talker.send(message("hi", "a"))
         assert await refused(talker, attrs.evolve(command, event_id="e1")) == (*refusal, "e1")
         talker.send(CreateResponse())
@@ -125,7 +125,7 @@ async def test_the_id_that_was_announced_for_speech_is_taken(
     autojump_clock: MockClock, dialect: DialectName
 ) -> None:
     """An item of the client cannot have it, with sound or without; the speech becomes its item as it should."""
-    async with conversation(Script(), dialect=dialect) as talker:
+    async with open_session(Script(), dialect=dialect) as talker:
         await talker.speak(0.5)
         item_id = (await talker.heard.nth(InputAudioBufferSpeechStarted, 1)).item_id
         sound = InputAudioPart(audio=tone_base64(0.2))
@@ -141,7 +141,7 @@ async def test_the_id_that_was_announced_for_speech_is_taken(
 async def test_a_deleted_item_is_not_told(autojump_clock: MockClock) -> None:
     """Deleted, an item is gone from the conversation, for the model and for retrieval."""
     script = Script()
-    async with conversation(script, dialect="ga") as talker:
+    async with open_session(script, dialect="ga") as talker:
         answer = await answered(talker)
         talker.send(
             message("keep", "k"), message("drop", "d"), DeleteItem(item_id="d"), DeleteItem(item_id=answer)
@@ -160,7 +160,7 @@ async def test_a_deleted_item_is_not_told(autojump_clock: MockClock) -> None:
 async def test_an_item_can_be_deleted_while_its_response_speaks(autojump_clock: MockClock) -> None:
     """The response goes on to its end; its item does not come back."""
     script = Script(replies={"hi": FOUR})
-    async with conversation(script, dialect="ga") as talker:
+    async with open_session(script, dialect="ga") as talker:
         talker.write("hi")
         delta = await talker.heard.nth(ResponseOutputAudioDelta, 1)
         talker.send(DeleteItem(item_id=delta.item_id))
@@ -172,7 +172,7 @@ async def test_an_item_can_be_deleted_while_its_response_speaks(autojump_clock: 
 async def test_an_utterance_can_be_deleted_before_its_transcript(autojump_clock: MockClock) -> None:
     """No transcript is told for it, and a question behind it does not wait for one."""
     script = Script(heard=["secret"])
-    async with conversation(
+    async with open_session(
         script, patch={"turn_detection": {"create_response": False}}, step_s={"asr": 2.0}
     ) as talker:
         await talker.turn()
@@ -187,7 +187,7 @@ async def test_an_utterance_can_be_deleted_before_its_transcript(autojump_clock:
 
 async def test_a_retrieved_item_shows_its_transcript(autojump_clock: MockClock) -> None:
     """An utterance and an answer, as the server knows them."""
-    async with conversation(Script(heard=["hello"], otherwise=lambda _: "well met"), dialect="ga") as talker:
+    async with open_session(Script(heard=["hello"], otherwise=lambda _: "well met"), dialect="ga") as talker:
         await talker.turn()
         await talker.heard.nth(ResponseDone, 1)
         for done in talker.heard.of(ConversationItemDone):
@@ -204,7 +204,7 @@ async def test_a_retrieved_item_shows_its_transcript(autojump_clock: MockClock) 
 async def test_a_truncated_answer_is_remembered_so(autojump_clock: MockClock, dialect: str) -> None:
     """Half of the sound: half of the words in the item and in the next prompt, and no acknowledgement adds more."""
     script = Script(replies={"hi": FOUR})
-    async with conversation(script, dialect=dialect) as talker:  # type: ignore[arg-type]
+    async with open_session(script, dialect=dialect) as talker:  # type: ignore[arg-type]
         answer = await answered(talker)
         talker.send(TruncateItem(item_id=answer, audio_end_ms=600, event_id="t"))
         truncated = await talker.heard.nth(ConversationItemTruncated, 1)
@@ -223,7 +223,7 @@ async def test_a_truncated_answer_is_remembered_so(autojump_clock: MockClock, di
 async def test_acknowledgements_build_the_history(autojump_clock: MockClock) -> None:
     """Each acknowledgement says whether history changed; the next prompt has what was acknowledged."""
     script = Script(replies={"hi": FOUR})
-    async with conversation(script) as talker:
+    async with open_session(script) as talker:
         answer = await answered(talker)
         for played_ms in (300, 300, 900):
             talker.send(AckPlayback(played_ms=played_ms, item_id=answer))
@@ -241,7 +241,7 @@ async def test_acknowledgements_build_the_history(autojump_clock: MockClock) -> 
 
 async def test_acknowledgements_without_an_id_are_for_the_newest(autojump_clock: MockClock) -> None:
     """The newest answer that has unheard sound is meant."""
-    async with conversation() as talker:
+    async with open_session() as talker:
         await answered(talker)
         newer = await answered(talker)
         talker.send(AckPlayback(played_ms=200))
@@ -255,7 +255,7 @@ async def test_an_item_with_sound_is_transcribed_and_answered(autojump_clock: Mo
     """Announced without its bytes, then transcribed; a question behind it waits for the words."""
     script = Script(heard=["from a file"])
     sound = MessageItem(id="s", role="user", content=(InputAudioPart(audio=tone_base64(1.0)),))
-    async with conversation(script) as talker:
+    async with open_session(script) as talker:
         talker.send(CreateItem(item=sound), CreateResponse())
         await talker.heard.nth(ResponseDone, 1)
         assert talker.heard.of(ConversationItemDone)[0].item == MessageItem(
@@ -271,7 +271,7 @@ async def test_an_item_with_sound_may_bring_its_transcript(autojump_clock: MockC
     """Then nothing is recognised; the words are the client's."""
     script = Script(heard=["something else"])
     part = InputAudioPart(audio=tone_base64(0.5), transcript="my words")
-    async with conversation(script) as talker:
+    async with open_session(script) as talker:
         talker.send(CreateItem(item=MessageItem(role="user", content=(part,))), CreateResponse())
         await talker.heard.nth(ResponseDone, 1)
         completed = await talker.heard.nth(ConversationItemInputAudioTranscriptionCompleted, 1)
@@ -290,7 +290,7 @@ async def test_sound_in_a_strange_format_is_refused(
     autojump_clock: MockClock, part: InputAudioPart, refusal: tuple[str, str | None]
 ) -> None:
     """No item enters the conversation."""
-    async with conversation() as talker:
+    async with open_session() as talker:
         command = CreateItem(item=MessageItem(role="user", content=(part,)), event_id="e1")
         code, param, event_id = await refused(talker, command)
         assert (code, event_id) == (refusal[0], "e1")
@@ -301,7 +301,7 @@ async def test_sound_in_a_strange_format_is_refused(
 async def test_history_can_be_seeded(autojump_clock: MockClock) -> None:
     """A client brings both sides of an earlier conversation."""
     script = Script()
-    async with conversation(script) as talker:
+    async with open_session(script) as talker:
         talker.send(
             message("before"),
             CreateItem(item=MessageItem(role="assistant", content=(OutputTextPart("indeed"),))),
@@ -323,7 +323,7 @@ async def test_a_signal_is_answered_with_the_turn_state(
     autojump_clock: MockClock, signal: str, turn_state: str
 ) -> None:
     """Known names change the state, unknown ones only echo."""
-    async with conversation() as talker:
+    async with open_session() as talker:
         talker.send(SignalTurn(event=signal))
         event = await talker.heard.nth(TurnEvent, 1)
         assert (event.event, event.turn_state, event.epoch) == (signal, turn_state, 0)

@@ -26,8 +26,8 @@ from duplex_trio.protocol.duplex import (
 from duplex_trio.testing import (
     RecordingAttachment,
     Talker,
-    conversation,
     finish,
+    open_session,
     open_talker,
     scripted_omni,
 )
@@ -48,14 +48,14 @@ async def expired(talker: Talker) -> float:
 
 async def test_an_idle_session_expires(autojump_clock: MockClock) -> None:
     """300 s after its last sign of life, with `session.expired` as its last event."""
-    async with conversation() as talker:
+    async with open_session() as talker:
         opened_s = trio.current_time()
         assert await expired(talker) - opened_s == pytest.approx(300, abs=0.1)
 
 
 async def test_a_heartbeat_keeps_a_session_alive(autojump_clock: MockClock) -> None:
     """Each is acknowledged and starts the time anew."""
-    async with conversation() as talker:
+    async with open_session() as talker:
         for _ in range(5):
             await trio.sleep(200)
             talker.send(Heartbeat())
@@ -66,7 +66,7 @@ async def test_a_heartbeat_keeps_a_session_alive(autojump_clock: MockClock) -> N
 
 async def test_sound_keeps_a_session_alive(autojump_clock: MockClock) -> None:
     """Also silence: an open microphone is a sign of life."""
-    async with conversation() as talker:
+    async with open_session() as talker:
         for _ in range(10):
             await trio.sleep(100)
             talker.append(20, loud=False)
@@ -77,7 +77,7 @@ async def test_sound_keeps_a_session_alive(autojump_clock: MockClock) -> None:
 async def test_an_answer_in_progress_keeps_a_session_alive(autojump_clock: MockClock) -> None:
     """36 seconds of speech are spoken to the end; the ten allowed seconds run from there."""
     script, limits = Script(otherwise=lambda _: LONG), SessionLimits(idle_ttl_s=10.0)
-    async with conversation(script, limits=limits) as talker:
+    async with open_session(script, limits=limits) as talker:
         talker.write("go")
         done = await talker.heard.nth(ResponseDone, 1, timeout_s=1000)
         assert done.response.status == "completed"
@@ -88,7 +88,7 @@ async def test_an_answer_in_progress_keeps_a_session_alive(autojump_clock: MockC
 
 async def test_some_commands_are_no_sign_of_life(autojump_clock: MockClock) -> None:
     """An item put into the conversation does not keep the session alive."""
-    async with conversation() as talker:
+    async with open_session() as talker:
         opened_s = trio.current_time()
         await trio.sleep(200)
         talker.send(CreateItem(item=MessageItem(role="user", content=(InputTextPart("x"),))))
@@ -97,7 +97,7 @@ async def test_some_commands_are_no_sign_of_life(autojump_clock: MockClock) -> N
 
 async def test_a_session_may_live_for_ever(autojump_clock: MockClock) -> None:
     """Without an idle time it is still there after a day."""
-    async with conversation(limits=SessionLimits(idle_ttl_s=None)) as talker:
+    async with open_session(limits=SessionLimits(idle_ttl_s=None)) as talker:
         await trio.sleep(86_400)
         talker.write("hi")
         assert (await talker.heard.nth(ResponseDone, 1)).response.status == "completed"

@@ -45,9 +45,9 @@ from duplex_trio.stages.streams import StreamsStage
 from duplex_trio.testing import (
     RecordingAttachment,
     Talker,
-    conversation,
     finish,
     open_returning,
+    open_session,
     open_talker,
     scripted_omni,
 )
@@ -78,11 +78,11 @@ def test_every_limit_has_a_test_here(name: str) -> None:
 
 async def test_idle_ttl_s(autojump_clock: MockClock) -> None:
     """`session.expired`; None is never."""
-    async with conversation(limits=SessionLimits(idle_ttl_s=5)) as talker:
+    async with open_session(limits=SessionLimits(idle_ttl_s=5)) as talker:
         await talker.handle.wait_closed()
         assert trio.current_time() == pytest.approx(5, abs=0.1)
         assert talker.heard.of(SessionExpired)[-1].reason == "idle_ttl_expired"
-    async with conversation(limits=SessionLimits(idle_ttl_s=None)) as talker:
+    async with open_session(limits=SessionLimits(idle_ttl_s=None)) as talker:
         await trio.sleep(80_000)
         talker.send(Heartbeat())
         await talker.heard.nth(SessionHeartbeatAck, 1)
@@ -129,7 +129,7 @@ async def test_pending_input_bytes_max(autojump_clock: MockClock, owns_turns: bo
     """`input_backpressure`, and the append is not taken."""
     limits = SessionLimits(pending_input_bytes_max=4 * 8_000)  # half a second
     pipeline = NativePipeline() if owns_turns else None
-    async with conversation(pipeline=pipeline, patch=BY_HAND, limits=limits) as talker:
+    async with open_session(pipeline=pipeline, patch=BY_HAND, limits=limits) as talker:
         for _ in range(6):
             talker.append(100, loud=True)
         assert await refused(talker) == ("input_backpressure", "audio")
@@ -140,7 +140,7 @@ async def test_pending_input_bytes_max(autojump_clock: MockClock, owns_turns: bo
 async def test_speech_s_max(autojump_clock: MockClock) -> None:
     """Who speaks on has a turn each time."""
     patch = {"turn_detection": {"type": "server_vad", "interrupt_response": False}}
-    async with conversation(limits=SessionLimits(speech_s_max=1.0), patch=patch) as talker:
+    async with open_session(limits=SessionLimits(speech_s_max=1.0), patch=patch) as talker:
         await talker.turn(2.5)
         stops = await talker.heard.nth(InputAudioBufferSpeechStopped, 2)
         assert stops.audio_end_ms <= 2_700
@@ -149,7 +149,7 @@ async def test_speech_s_max(autojump_clock: MockClock) -> None:
 async def test_pending_turns_max(autojump_clock: MockClock) -> None:
     """`input_backpressure` for the commit that is one too many: its transcription fails, its item stays."""
     limits = SessionLimits(pending_turns_max=2)
-    async with conversation(limits=limits, patch=BY_HAND, step_s={"asr": 5.0}) as talker:
+    async with open_session(limits=limits, patch=BY_HAND, step_s={"asr": 5.0}) as talker:
         for _ in range(6):
             talker.append(200, loud=True)
             talker.send(Commit())
@@ -162,7 +162,7 @@ async def test_pending_turns_max(autojump_clock: MockClock) -> None:
 
 async def test_pending_commands_max(autojump_clock: MockClock) -> None:
     """`input_backpressure`; those that were in line are carried out."""
-    async with conversation(limits=SessionLimits(pending_commands_max=3)) as talker:
+    async with open_session(limits=SessionLimits(pending_commands_max=3)) as talker:
         talker.send(*(UpdateSession(patch={"instructions": str(number)}) for number in range(6)))
         assert await refused(talker, 2) == ("input_backpressure", None)
         await trio.sleep(0.1)
@@ -172,7 +172,7 @@ async def test_pending_commands_max(autojump_clock: MockClock) -> None:
 
 async def test_conversation_items_max(autojump_clock: MockClock) -> None:
     """`input_backpressure` for a client's item; one of the session's own takes the place of the oldest."""
-    async with conversation(limits=SessionLimits(conversation_items_max=2), patch=BY_HAND) as talker:
+    async with open_session(limits=SessionLimits(conversation_items_max=2), patch=BY_HAND) as talker:
         talker.send(item("one"), item("two"), item("three"))
         assert (await refused(talker))[0] == "input_backpressure"
         talker.append(200, loud=True)
@@ -183,7 +183,7 @@ async def test_conversation_items_max(autojump_clock: MockClock) -> None:
 
 async def test_conversation_chars_max(autojump_clock: MockClock) -> None:
     """`input_backpressure`, and the item is not there."""
-    async with conversation(limits=SessionLimits(conversation_chars_max=10)) as talker:
+    async with open_session(limits=SessionLimits(conversation_chars_max=10)) as talker:
         talker.send(item("12345678", "a"), item("123", "b"), item("12", "c"))
         assert await refused(talker) == ("input_backpressure", "item.content")
         await trio.sleep(0.1)
@@ -198,7 +198,7 @@ def picture(size: int = 10) -> CreateItem:
 
 async def images_bound(limits: SessionLimits) -> None:
     """One picture is taken, the next one is not."""
-    async with conversation(pipeline=TurnsPipeline(), limits=limits) as talker:
+    async with open_session(pipeline=TurnsPipeline(), limits=limits) as talker:
         talker.send(picture(200), picture(200))
         assert await refused(talker) == ("input_backpressure", "item.content")
         await trio.sleep(0.1)
@@ -218,7 +218,7 @@ async def test_conversation_image_chars_max(autojump_clock: MockClock) -> None:
 async def test_video_frames_max(autojump_clock: MockClock) -> None:
     """The newest stay."""
     limits = SessionLimits(video_frames_max=1)
-    async with conversation(pipeline=TurnsPipeline(), patch=BY_HAND, limits=limits) as talker:
+    async with open_session(pipeline=TurnsPipeline(), patch=BY_HAND, limits=limits) as talker:
         for frame in (b"1", b"2"):
             talker.send(AppendAudio(audio=bytes(960), video_frames=(frame,)))
         assert talker.handle._core.state.frames.peek() == (b"2",)
@@ -228,7 +228,7 @@ async def test_video_frames_max(autojump_clock: MockClock) -> None:
 async def test_history_messages_max(autojump_clock: MockClock) -> None:
     """The model is told the newest."""
     script = Script()
-    async with conversation(script, limits=SessionLimits(history_messages_max=2)) as talker:
+    async with open_session(script, limits=SessionLimits(history_messages_max=2)) as talker:
         talker.send(*(item(str(number)) for number in range(5)))
         talker.write("now")
         await talker.heard.nth(ResponseDone, 1)
@@ -255,7 +255,7 @@ async def test_unit_timeout_s(autojump_clock: MockClock) -> None:
 
 async def test_vad_timeout_s(autojump_clock: MockClock) -> None:
     """`server_vad_unavailable`; the client commits by hand."""
-    async with conversation(limits=SessionLimits(vad_timeout_s=1.0), step_s={"vad": 9.0}) as talker:
+    async with open_session(limits=SessionLimits(vad_timeout_s=1.0), step_s={"vad": 9.0}) as talker:
         await talker.speak(2.0)
         assert (await refused(talker))[0] == "server_vad_unavailable"
         talker.send(Commit())
@@ -278,7 +278,7 @@ async def test_cleanup_timeout_s(autojump_clock: MockClock) -> None:
 async def test_units_waiting_max(autojump_clock: MockClock) -> None:
     """Sound beyond that waits in the buffer, and none of it is lost."""
     limits = SessionLimits(units_waiting_max=2)
-    async with conversation(pipeline=LockstepPipeline(), patch=BY_HAND, limits=limits) as talker:
+    async with open_session(pipeline=LockstepPipeline(), patch=BY_HAND, limits=limits) as talker:
         talker.append(1600, loud=True)
         line = talker.handle._core.units
         assert line is not None
@@ -290,7 +290,7 @@ async def test_units_waiting_max(autojump_clock: MockClock) -> None:
 async def test_units_unanswered_max(autojump_clock: MockClock) -> None:
     """The model is given no more until it has answered."""
     limits = SessionLimits(units_unanswered_max=2)
-    async with conversation(pipeline=LockstepPipeline(), patch=BY_HAND, limits=limits, step_s=0.5) as talker:
+    async with open_session(pipeline=LockstepPipeline(), patch=BY_HAND, limits=limits, step_s=0.5) as talker:
         talker.append(1600, loud=True)
         units = talker.handle._core.units
         assert units is not None
@@ -303,7 +303,7 @@ async def test_unit_budget_ms(autojump_clock: MockClock) -> None:
     """An answer that is later is counted as a miss."""
     for budget_ms, misses in ((0, 2), (1000, 0)):
         limits = SessionLimits(unit_budget_ms=budget_ms)
-        async with conversation(
+        async with open_session(
             pipeline=NativePipeline(), patch=BY_HAND, limits=limits, step_s=1.5
         ) as talker:
             await talker.speak(2.1)
@@ -315,7 +315,7 @@ async def test_silence_units_max(autojump_clock: MockClock) -> None:
     """A model that never ends its turn is told to listen with the last of them, and its response ends."""
     limits = SessionLimits(silence_units_max=3)
     pipeline = NativePipeline(answer=WORDS, endless=True)
-    async with conversation(pipeline=pipeline, patch=BY_HAND, limits=limits) as talker:
+    async with open_session(pipeline=pipeline, patch=BY_HAND, limits=limits) as talker:
         await talker.speak(2.0)
         await talker.pause(1.5)
         done = await talker.heard.nth(ResponseDone, 1)
@@ -330,7 +330,7 @@ async def test_silence_units_max(autojump_clock: MockClock) -> None:
 async def test_media_lead_ms(autojump_clock: MockClock) -> None:
     """No more is sent ahead of what a player has played."""
     limits = SessionLimits(media_lead_ms=100)
-    async with conversation(Script(otherwise=lambda _: WORDS), limits=limits) as talker:
+    async with open_session(Script(otherwise=lambda _: WORDS), limits=limits) as talker:
         talker.write("go")
         await talker.heard.nth(ResponseDone, 1)
         start_s, sent_ms = None, 0.0
@@ -345,7 +345,7 @@ async def media_bound(by: str) -> None:
     """The voice waits when so much waits for the client."""
     limits = SessionLimits(media_ms_max=200) if by == "milliseconds" else SessionLimits(media_bytes_max=9_600)
     script = Script(otherwise=lambda _: WORDS, word_ms=100, words_per_step=1)
-    async with conversation(script, limits=limits) as talker:
+    async with open_session(script, limits=limits) as talker:
         talker.write("go")
         await talker.heard.nth(ResponseOutputAudioDelta, 1)
         queue = talker.handle._core.egress.queue
@@ -414,7 +414,7 @@ async def test_goodbye_timeout_s(autojump_clock: MockClock) -> None:
 
 async def test_ended_responses_max(autojump_clock: MockClock) -> None:
     """`playback_item_not_found` for one that is forgotten."""
-    async with conversation(limits=SessionLimits(ended_responses_max=1)) as talker:
+    async with open_session(limits=SessionLimits(ended_responses_max=1)) as talker:
         for number in (1, 2):
             talker.write("hi")
             await talker.heard.nth(ResponseDone, number)

@@ -32,7 +32,7 @@ from duplex_trio.protocol.duplex import (
     SessionCreated,
 )
 from duplex_trio.protocol.duplex.audio import pcm16_bytes
-from duplex_trio.testing import Talker, conversation
+from duplex_trio.testing import Talker, open_session
 
 NO_VAD = {"turn_detection": None}
 FRAME_S = FRAME_MS / 1000
@@ -84,7 +84,7 @@ def sound_ms(talker: Talker) -> float:
 async def test_each_frame_is_answered_by_one_as_loud(autojump_clock: MockClock) -> None:
     """In order, none twice and none lost; all of it is one response."""
     loudness = [0.01 * (1 + number % 40) for number in range(100)]
-    async with conversation(pipeline=WatchedPipeline(), patch=NO_VAD) as talker:
+    async with open_session(pipeline=WatchedPipeline(), patch=NO_VAD) as talker:
         for value in loudness:
             append_frame(talker, value)
             await trio.sleep(FRAME_S)
@@ -101,7 +101,7 @@ async def test_each_frame_is_answered_by_one_as_loud(autojump_clock: MockClock) 
 async def test_no_drift_over_a_minute(autojump_clock: MockClock, chunk_ms: int) -> None:
     """However long the chunks are: the model is never more than a chunk ahead or behind."""
     pipeline = WatchedPipeline()
-    async with conversation(pipeline=pipeline, patch=NO_VAD) as talker:
+    async with open_session(pipeline=pipeline, patch=NO_VAD) as talker:
         began_s = trio.current_time()
         for _ in range(60_000 // chunk_ms):
             await trio.sleep(chunk_ms / 1000)
@@ -121,7 +121,7 @@ async def test_no_drift_over_a_minute(autojump_clock: MockClock, chunk_ms: int) 
 async def test_a_client_that_stutters_is_filled_in_for_once(autojump_clock: MockClock) -> None:
     """Sound that is 50 ms late now and then costs one frame of silence, not one each time."""
     pipeline = WatchedPipeline()
-    async with conversation(pipeline=pipeline, patch=NO_VAD) as talker:
+    async with open_session(pipeline=pipeline, patch=NO_VAD) as talker:
         began_s = trio.current_time()
         for number in range(300):
             late_s = 0.05 if number % 10 == 5 else 0.0
@@ -134,7 +134,7 @@ async def test_a_client_that_stutters_is_filled_in_for_once(autojump_clock: Mock
 async def test_silence_comes_at_the_pace_of_frames(autojump_clock: MockClock) -> None:
     """When the client stops the model is kept going; when it comes back there is no silence in between."""
     pipeline = WatchedPipeline()
-    async with conversation(pipeline=pipeline, patch=NO_VAD) as talker:
+    async with open_session(pipeline=pipeline, patch=NO_VAD) as talker:
         for _ in range(20):
             append_frame(talker, 0.2)
             await trio.sleep(FRAME_S)
@@ -157,7 +157,7 @@ async def test_silence_comes_at_the_pace_of_frames(autojump_clock: MockClock) ->
 async def test_a_client_that_is_gone_is_not_talked_to_for_ever(autojump_clock: MockClock) -> None:
     """After 64 frames in a row the response ends; the next frame begins another one."""
     pipeline = WatchedPipeline()
-    async with conversation(pipeline=pipeline, patch=NO_VAD) as talker:
+    async with open_session(pipeline=pipeline, patch=NO_VAD) as talker:
         append_frame(talker, 0.2)
         done = await talker.heard.wait_for(ResponseDone)
         assert done.response.status == "completed"
@@ -173,7 +173,7 @@ async def test_a_client_that_is_gone_is_not_talked_to_for_ever(autojump_clock: M
 
 async def test_pauses_do_not_add_up(autojump_clock: MockClock) -> None:
     """Many pauses of two seconds in one response are no reason to end it."""
-    async with conversation(pipeline=WatchedPipeline(), patch=NO_VAD) as talker:
+    async with open_session(pipeline=WatchedPipeline(), patch=NO_VAD) as talker:
         for _ in range(6):
             await talker.speak(0.4)
             await trio.sleep(2.0)
@@ -182,7 +182,7 @@ async def test_pauses_do_not_add_up(autojump_clock: MockClock) -> None:
 
 async def test_it_cannot_be_interrupted_but_cancelled(autojump_clock: MockClock) -> None:
     """`barge_in` is refused; `response.cancel` ends the response, and the next frame is answered by another."""
-    async with conversation(pipeline=WatchedPipeline(), patch=NO_VAD) as talker:
+    async with open_session(pipeline=WatchedPipeline(), patch=NO_VAD) as talker:
         await talker.speak(1.0)
         talker.send(BargeIn(event_id="e1"), CreateResponse(event_id="e2"))
         await talker.heard.nth(ErrorEvent, 2)
@@ -197,7 +197,7 @@ async def test_it_cannot_be_interrupted_but_cancelled(autojump_clock: MockClock)
 
 async def test_it_says_a_word_now_and_then(autojump_clock: MockClock) -> None:
     """Words are told apart and come with their sound."""
-    async with conversation(pipeline=WatchedPipeline(), patch=NO_VAD) as talker:
+    async with open_session(pipeline=WatchedPipeline(), patch=NO_VAD) as talker:
         await talker.speak(3.0)
         words = "".join(event.delta for event in talker.heard.of(ResponseOutputAudioTranscriptDelta))
     assert words == "frame 12 frame 24 frame 36"
@@ -206,7 +206,7 @@ async def test_it_says_a_word_now_and_then(autojump_clock: MockClock) -> None:
 async def test_a_flood_waits_and_is_played_in_time(autojump_clock: MockClock) -> None:
     """Half a minute at once is answered at the pace of play-out; what waits is bounded, and a cancel drops little."""
     pipeline = WatchedPipeline()
-    async with conversation(pipeline=pipeline, patch=NO_VAD) as talker:
+    async with open_session(pipeline=pipeline, patch=NO_VAD) as talker:
         for _ in range(30):
             talker.append(1000, loud=True)
         await trio.sleep(10.0)
@@ -221,7 +221,7 @@ async def test_more_than_waits_is_refused(autojump_clock: MockClock) -> None:
     """Sound that does not fit is refused as a whole, and the frames before and after it are answered."""
     limits = SessionLimits(pending_input_bytes_max=4 * 24_000 * 4)
     pipeline = WatchedPipeline()
-    async with conversation(pipeline=pipeline, patch=NO_VAD, limits=limits) as talker:
+    async with open_session(pipeline=pipeline, patch=NO_VAD, limits=limits) as talker:
         for _ in range(6):
             talker.append(1000, loud=True)
         error = await talker.heard.wait_for(ErrorEvent)
@@ -233,7 +233,7 @@ async def test_more_than_waits_is_refused(autojump_clock: MockClock) -> None:
 async def test_a_commit_pads_the_last_frame(autojump_clock: MockClock) -> None:
     """The rest of the sound is a frame with silence behind it."""
     pipeline = WatchedPipeline()
-    async with conversation(pipeline=pipeline, patch=NO_VAD) as talker:
+    async with open_session(pipeline=pipeline, patch=NO_VAD) as talker:
         append_frame(talker, 0.3, FRAME_SAMPLES + 480)
         talker.send(Commit())
         await talker.heard.nth(ResponseOutputAudioDelta, 2)
@@ -245,7 +245,7 @@ async def test_a_commit_pads_the_last_frame(autojump_clock: MockClock) -> None:
 async def test_a_commit_waits_behind_the_sound_before_it(autojump_clock: MockClock) -> None:
     """While the model is behind, the rest of the sound is padded when its turn comes; a clear forgets it."""
     pipeline = WatchedPipeline()
-    async with conversation(pipeline=pipeline, patch=NO_VAD) as talker:
+    async with open_session(pipeline=pipeline, patch=NO_VAD) as talker:
         append_frame(talker, 0.3, 40 * FRAME_SAMPLES + 480)
         talker.send(Commit())
         await trio.sleep(5.0)
@@ -262,7 +262,7 @@ async def test_speech_is_found_at_its_own_rate(autojump_clock: MockClock) -> Non
     """The detector hears 16 kHz and the model 24: positions are milliseconds all the same, for as long as it lasts."""
     limits = SessionLimits(pending_input_bytes_max=8 * 24_000 * 4)
     patch = {"turn_detection": {"type": "server_vad", "silence_duration_ms": 500}}
-    async with conversation(pipeline=WatchedPipeline(), patch=patch, limits=limits) as talker:
+    async with open_session(pipeline=WatchedPipeline(), patch=patch, limits=limits) as talker:
         for _ in range(5):
             await talker.pause(3.0)
             await talker.speak(1.0)
@@ -279,7 +279,7 @@ async def test_speech_is_found_at_its_own_rate(autojump_clock: MockClock) -> Non
 async def test_speech_is_found_soon_at_its_own_rate(autojump_clock: MockClock) -> None:
     """What the resampler holds back comes on top of what speech takes to count, and nothing else."""
     patch = {"turn_detection": {"type": "server_vad"}}
-    async with conversation(pipeline=WatchedPipeline(), patch=patch) as talker:
+    async with open_session(pipeline=WatchedPipeline(), patch=patch) as talker:
         await talker.pause(2.0)
         spoke_s = trio.current_time()
         await talker.speak(0.5)
@@ -291,7 +291,7 @@ async def test_frames_are_answered_when_voice_activity_is_gone(autojump_clock: M
     """A client that asks for it where there is none is told once, and its frames are answered for long."""
     limits = SessionLimits(pending_input_bytes_max=8 * 24_000 * 4)
     patch = {"turn_detection": {"type": "server_vad"}}
-    async with conversation(pipeline=Deaf(), patch=patch, limits=limits) as talker:
+    async with open_session(pipeline=Deaf(), patch=patch, limits=limits) as talker:
         await talker.speak(20.0)
         errors = [event.error.code for event in talker.heard.of(ErrorEvent)]
         assert errors == ["server_vad_unavailable"]
@@ -300,7 +300,7 @@ async def test_frames_are_answered_when_voice_activity_is_gone(autojump_clock: M
 
 async def test_nothing_is_detected_unless_asked(autojump_clock: MockClock) -> None:
     """A session of such a model begins without turn detection."""
-    async with conversation(pipeline=WatchedPipeline()) as talker:
+    async with open_session(pipeline=WatchedPipeline()) as talker:
         shown = talker.heard.of(SessionCreated)[0].session
         assert shown["turn_detection"] is None
         await talker.speak(1.0)
@@ -310,7 +310,7 @@ async def test_nothing_is_detected_unless_asked(autojump_clock: MockClock) -> No
 async def test_a_small_line_never_runs_full_of_what_was_heard(autojump_clock: MockClock) -> None:
     """The model has taken the sound, so however little may wait, a client in real time is never refused."""
     limits = SessionLimits(pending_input_bytes_max=20_000)
-    async with conversation(
+    async with open_session(
         pipeline=LockstepPipeline(), patch={"turn_detection": None}, limits=limits
     ) as talker:
         await talker.speak(5.0)

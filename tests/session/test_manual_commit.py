@@ -23,7 +23,7 @@ from duplex_trio.protocol.duplex import (
     ResponseDone,
     ResponseListen,
 )
-from duplex_trio.testing import Talker, conversation
+from duplex_trio.testing import Talker, open_session
 
 PUSH_TO_TALK = {"turn_detection": None}
 GA_PUSH_TO_TALK = {"audio": {"input": {"turn_detection": None}}}
@@ -42,7 +42,7 @@ async def refusal(talker: Talker, number: int = 1) -> tuple[str, str | None, str
 
 async def test_a_commit_is_transcribed_and_not_answered(autojump_clock: MockClock) -> None:
     """Speech begins and the pause is heard; the item with its transcript, and no response however long one waits."""
-    async with conversation(Script(heard=["hello there"]), patch=PUSH_TO_TALK) as talker:
+    async with open_session(Script(heard=["hello there"]), patch=PUSH_TO_TALK) as talker:
         begin = len(talker.heard.events)
         await talker.speak(1.0)
         await talker.pause(2.0)
@@ -59,7 +59,7 @@ async def test_a_commit_is_transcribed_and_not_answered(autojump_clock: MockCloc
 async def test_a_request_answers_what_was_committed(autojump_clock: MockClock) -> None:
     """Commit, then create in the same moment: the answer waits for the transcript and follows it."""
     script = Script(heard=["hello there"])
-    async with conversation(script, patch=PUSH_TO_TALK) as talker:
+    async with open_session(script, patch=PUSH_TO_TALK) as talker:
         await talker.speak(1.0)
         talker.send(Commit(), CreateResponse())
         done = await talker.heard.nth(ResponseDone, 1)
@@ -74,7 +74,7 @@ async def test_a_request_answers_what_was_committed(autojump_clock: MockClock) -
 async def test_several_commits_are_answered_together(autojump_clock: MockClock) -> None:
     """Each commit is an item of its own; the model is told both when it is asked."""
     script = Script(heard=["one", "two"])
-    async with conversation(script, patch=PUSH_TO_TALK) as talker:
+    async with open_session(script, patch=PUSH_TO_TALK) as talker:
         await talker.speak(0.5)
         talker.send(Commit())
         await talker.speak(0.5)
@@ -89,7 +89,7 @@ async def test_several_commits_are_answered_together(autojump_clock: MockClock) 
 
 async def test_a_commit_can_ask_for_the_answer_itself(autojump_clock: MockClock) -> None:
     """With `response_create` the opening block follows the committed block at once."""
-    async with conversation(Script(heard=["hi"]), patch=PUSH_TO_TALK) as talker:
+    async with open_session(Script(heard=["hi"]), patch=PUSH_TO_TALK) as talker:
         await talker.speak(1.0)
         begin = len(talker.heard.events)
         talker.send(Commit(response_create=True))
@@ -101,7 +101,7 @@ async def test_a_commit_can_ask_for_the_answer_itself(autojump_clock: MockClock)
 
 async def test_the_sound_up_to_the_commit_is_committed(autojump_clock: MockClock) -> None:
     """What arrives after the commit belongs to the next item, though both were sent in the same moment."""
-    async with conversation(patch=PUSH_TO_TALK) as talker:
+    async with open_session(patch=PUSH_TO_TALK) as talker:
         talker.append(1000, loud=True)
         talker.send(Commit())
         talker.append(500, loud=True)
@@ -114,7 +114,7 @@ async def test_the_sound_up_to_the_commit_is_committed(autojump_clock: MockClock
 @pytest.mark.parametrize("patch", [PUSH_TO_TALK, {}])
 async def test_an_empty_commit_is_refused(autojump_clock: MockClock, patch: dict[str, None]) -> None:
     """Before any sound, and again right after a commit; OpenAI's code, the client's event id."""
-    async with conversation(patch=patch) as talker:
+    async with open_session(patch=patch) as talker:
         talker.send(Commit(event_id="e1"))
         assert await refusal(talker) == ("input_audio_buffer_commit_empty", None, "e1")
         talker.append(300, loud=True)
@@ -125,7 +125,7 @@ async def test_an_empty_commit_is_refused(autojump_clock: MockClock, patch: dict
 
 async def test_a_clear_drops_the_sound(autojump_clock: MockClock) -> None:
     """After `cleared` the buffer is empty, so a commit is refused; new sound is committed alone."""
-    async with conversation(patch=PUSH_TO_TALK) as talker:
+    async with open_session(patch=PUSH_TO_TALK) as talker:
         await talker.speak(1.0)
         talker.send(ClearInput(), Commit(event_id="e1"))
         await talker.heard.nth(InputAudioBufferCleared, 1)
@@ -138,7 +138,7 @@ async def test_a_clear_drops_the_sound(autojump_clock: MockClock) -> None:
 
 async def test_a_clear_overtakes_a_commit_that_waits(autojump_clock: MockClock) -> None:
     """The commit of sound that was cleared before it came up commits nothing and is no error."""
-    async with conversation(patch=PUSH_TO_TALK) as talker:
+    async with open_session(patch=PUSH_TO_TALK) as talker:
         await talker.speak(1.0)
         talker.send(Commit(), ClearInput())
         await trio.sleep(5)
@@ -151,7 +151,7 @@ async def test_silence_is_heard_as_no_words(autojump_clock: MockClock) -> None:
 
     That is for the model to find out in OpenAI's dialects, where nobody else listens to sound that is not detected.
     """
-    async with conversation(dialect="ga", patch=GA_PUSH_TO_TALK) as talker:
+    async with open_session(dialect="ga", patch=GA_PUSH_TO_TALK) as talker:
         await talker.pause(1.0)
         talker.send(Commit(response_create=True))
         done = await talker.heard.nth(ResponseDone, 1)
@@ -165,7 +165,7 @@ async def test_silence_is_heard_as_no_words(autojump_clock: MockClock) -> None:
 async def test_a_client_may_say_that_there_was_no_speech(autojump_clock: MockClock) -> None:
     """`is_speech: false` makes an item without words, asks no model, and listens on."""
     script = Script(heard=["never"])
-    async with conversation(script, patch=PUSH_TO_TALK) as talker:
+    async with open_session(script, patch=PUSH_TO_TALK) as talker:
         talker.append(500, loud=True)
         talker.send(Commit(is_speech=False, response_create=True))
         listen = await talker.heard.nth(ResponseListen, 1)
@@ -181,7 +181,7 @@ async def test_a_client_may_say_that_there_was_no_speech(autojump_clock: MockClo
 
 async def test_a_commit_by_hand_cuts_detected_speech_short(autojump_clock: MockClock) -> None:
     """With detection on: `speech_stopped`, one item with the sound so far, and the rest is another utterance."""
-    async with conversation(Script(heard=["one", "two"])) as talker:
+    async with open_session(Script(heard=["one", "two"])) as talker:
         await talker.speak(1.0)
         talker.send(Commit())
         await talker.speak(1.0)
@@ -202,7 +202,7 @@ async def test_a_commit_by_hand_cuts_detected_speech_short(autojump_clock: MockC
 async def test_answers_wait_for_the_response_in_progress(autojump_clock: MockClock) -> None:
     """A commit that asks while a response is active is answered when that one is done."""
     script = Script(heard=["one", "two"], replies={"one": "a b c d e f"})
-    async with conversation(script, dialect="ga", patch=GA_PUSH_TO_TALK) as talker:
+    async with open_session(script, dialect="ga", patch=GA_PUSH_TO_TALK) as talker:
         await talker.speak(0.5)
         talker.send(Commit(response_create=True))
         await talker.heard.nth(ResponseCreated, 1)
@@ -217,7 +217,7 @@ async def test_answers_wait_for_the_response_in_progress(autojump_clock: MockClo
 
 async def test_too_many_commits_are_refused(autojump_clock: MockClock) -> None:
     """Beyond the turns that may wait for a model that takes none, a commit's transcript fails and is told so."""
-    async with conversation(patch=PUSH_TO_TALK, step_s={"asr": 3.0}) as talker:
+    async with open_session(patch=PUSH_TO_TALK, step_s={"asr": 3.0}) as talker:
         for _ in range(8):
             talker.append(200, loud=True)
             talker.send(Commit())
@@ -235,7 +235,7 @@ async def test_too_many_commits_are_refused(autojump_clock: MockClock) -> None:
 async def test_a_commit_of_silence_asks_no_model(autojump_clock: MockClock) -> None:
     """An item without words, the record that says so, and that the session listens on; no response, though asked."""
     script = Script(heard=["never"])
-    async with conversation(script, patch=PUSH_TO_TALK) as talker:
+    async with open_session(script, patch=PUSH_TO_TALK) as talker:
         talker.append(500, loud=False)
         await trio.sleep(0.01)
         begin = len(talker.heard.events)
@@ -250,7 +250,7 @@ async def test_a_commit_of_silence_asks_no_model(autojump_clock: MockClock) -> N
 
 async def test_a_client_may_say_that_there_was_speech(autojump_clock: MockClock) -> None:
     """`is_speech: true` with the commit stands above how quiet the sound was."""
-    async with conversation(Script(heard=["psst"]), patch=PUSH_TO_TALK) as talker:
+    async with open_session(Script(heard=["psst"]), patch=PUSH_TO_TALK) as talker:
         talker.append(500, loud=False)
         talker.send(Commit(is_speech=True))
         await talker.heard.nth(ConversationItemInputAudioTranscriptionCompleted, 1)
@@ -261,7 +261,7 @@ async def test_nothing_is_silence_only_if_the_client_says_so(
     autojump_clock: MockClock, patch: dict[str, None]
 ) -> None:
     """With `is_speech: false` an empty buffer is committed as silence; without, it is refused."""
-    async with conversation(patch=patch) as talker:
+    async with open_session(patch=patch) as talker:
         talker.send(Commit(is_speech=False))
         await talker.heard.nth(ResponseListen, 1)
         talker.send(Commit(is_speech=True, event_id="e1"))
@@ -271,7 +271,7 @@ async def test_nothing_is_silence_only_if_the_client_says_so(
 async def test_the_clients_words_stand_for_its_sound(autojump_clock: MockClock) -> None:
     """Hints of the appends are joined; nothing is recognised, and the answer is to them."""
     script = Script(heard=["something else"])
-    async with conversation(script, patch=PUSH_TO_TALK) as talker:
+    async with open_session(script, patch=PUSH_TO_TALK) as talker:
         talker.append(300, loud=True, transcript="turn on ")
         talker.append(300, loud=True)
         talker.append(300, loud=True, transcript="the light")
@@ -295,7 +295,7 @@ async def test_the_clients_words_stand_for_its_sound(autojump_clock: MockClock) 
 
 async def test_words_of_one_turn_are_not_those_of_the_next(autojump_clock: MockClock) -> None:
     """Also when the next is appended before the commit of the first has its turn; and a clear forgets them."""
-    async with conversation(Script(heard=["two"]), patch=PUSH_TO_TALK) as talker:
+    async with open_session(Script(heard=["two"]), patch=PUSH_TO_TALK) as talker:
         talker.append(300, loud=True, transcript="one")
         talker.send(Commit())
         talker.append(300, loud=True)
@@ -312,7 +312,7 @@ async def test_words_of_one_turn_are_not_those_of_the_next(autojump_clock: MockC
 
 async def test_what_one_commit_heard_is_not_what_the_next_does(autojump_clock: MockClock) -> None:
     """Speech, then silence, both committed in one moment: the first is speech, the second is not."""
-    async with conversation(patch=PUSH_TO_TALK) as talker:
+    async with open_session(patch=PUSH_TO_TALK) as talker:
         talker.append(500, loud=True)
         talker.send(Commit())
         talker.append(500, loud=False, is_speech=False)
@@ -327,7 +327,7 @@ async def test_what_one_commit_heard_is_not_what_the_next_does(autojump_clock: M
 async def test_words_that_have_no_room_are_recognised_instead(autojump_clock: MockClock) -> None:
     """Older items make room for words that fit; for those that never would, the sound is transcribed."""
     limits = SessionLimits(conversation_chars_max=20)
-    async with conversation(Script(heard=["short"]), patch=PUSH_TO_TALK, limits=limits) as talker:
+    async with open_session(Script(heard=["short"]), patch=PUSH_TO_TALK, limits=limits) as talker:
         for words in ("fifteen letters", "other fifteens!", "far more than there is room for"):
             talker.append(300, loud=True, transcript=words)
             talker.send(Commit())

@@ -29,7 +29,7 @@ from duplex_trio.protocol.duplex import (
     UpdateSession,
 )
 from duplex_trio.protocol.duplex.session import DuplexSessionConfig
-from duplex_trio.testing import Talker, conversation, scripted_omni
+from duplex_trio.testing import Talker, open_session, scripted_omni
 from duplex_trio.testing.recorder import RecordingAttachment
 from duplex_trio.testing.run import finish
 from duplex_trio.testing.talker import open_talker
@@ -143,7 +143,7 @@ async def test_the_model_may_refuse_an_update(
     autojump_clock: MockClock, knobs: Mapping[str, Any], expected: tuple[str, str | None]
 ) -> None:
     """Then nothing changed, whatever else the update held."""
-    async with conversation(pipeline=DeepPipeline()) as talker:
+    async with open_session(pipeline=DeepPipeline()) as talker:
         patch = {"instructions": "Be brief.", "initial_user_text": "and now", "extra_body": knobs}
         assert await refused(talker, patch) == expected
         talker.write("go on")
@@ -164,7 +164,7 @@ async def test_a_hook_that_breaks_is_a_refusal(autojump_clock: MockClock) -> Non
 
 async def test_an_update_starts_from_what_the_model_made_before(autojump_clock: MockClock) -> None:
     """At open it knows the served model; an update keeps that, and counts as two generations."""
-    async with conversation(pipeline=DeepPipeline()) as talker:
+    async with open_session(pipeline=DeepPipeline()) as talker:
         state = talker.handle._core.state
         opened = state.runtime_config
         assert opened == {"served": "scripted_turns", "depth": 1}
@@ -279,7 +279,7 @@ async def test_a_model_that_needs_a_recording(autojump_clock: MockClock) -> None
 async def test_with_a_recording_it_speaks(autojump_clock: MockClock) -> None:
     """And the recording stays as it is."""
     patch = {"ref_audio": "data:audio/wav;base64,UklGRg=="}
-    async with conversation(pipeline=MimicPipeline(), patch=patch) as talker:
+    async with open_session(pipeline=MimicPipeline(), patch=patch) as talker:
         talker.write("hello")
         done = await talker.heard.nth(ResponseDone, 1)
         assert done.response.status == "completed"

@@ -19,7 +19,7 @@ from duplex_trio.protocol.duplex import ErrorEvent, ModelEvent, ResponseDone
 from duplex_trio.protocol.duplex.events_own import MODEL_EVENT_BYTES_MAX
 from duplex_trio.stages.port import StageOutput
 from duplex_trio.stages.units import TextDelta
-from duplex_trio.testing import conversation
+from duplex_trio.testing import open_session
 
 
 class Telling(ScriptedPipeline):
@@ -46,7 +46,7 @@ class _TellingPlugin(CascadePlugin):
 async def test_it_names_the_response_and_keeps_what_it_said(autojump_clock: MockClock) -> None:
     """What the model does to its record later is its own business; GA and beta have no such event."""
     note: dict[str, Any] = {"mood": {"calm": 0.9}}
-    async with conversation(pipeline=Telling(note)) as talker:
+    async with open_session(pipeline=Telling(note)) as talker:
         talker.write("hello")
         told = await talker.heard.nth(ModelEvent, 1)
         note["mood"]["calm"] = 0
@@ -60,7 +60,7 @@ async def test_it_names_the_response_and_keeps_what_it_said(autojump_clock: Mock
 @pytest.mark.usefixtures("faults_expected")
 async def test_what_cannot_be_told_fails_its_turn(autojump_clock: MockClock, note: Any) -> None:
     """What is no JSON, or too much of it; the session goes on."""
-    async with conversation(pipeline=Telling(note)) as talker:
+    async with open_session(pipeline=Telling(note)) as talker:
         talker.write("hello")
         done = await talker.heard.nth(ResponseDone, 1)
         assert done.response.status == "failed"
@@ -81,7 +81,7 @@ class NativeTelling(NativePipeline):
 
 async def test_a_model_that_owns_its_turns_tells_while_it_listens(autojump_clock: MockClock) -> None:
     """Then there is no response to name."""
-    async with conversation(pipeline=NativeTelling(), patch={"turn_detection": None}) as talker:
+    async with open_session(pipeline=NativeTelling(), patch={"turn_detection": None}) as talker:
         talker.append(2000, loud=True)
         told = await talker.heard.nth(ModelEvent, 1)
         assert (told.response_id, told.event) == (None, {"heard": True})

@@ -15,7 +15,7 @@ from duplex_trio.pipelines.requests import RequestView, StageForward, TurnInput,
 from duplex_trio.protocol.duplex import ErrorEvent, RealtimeError, ResponseDone, UpdateSession
 from duplex_trio.protocol.refusal import RequestRefused
 from duplex_trio.stages.port import StageOutput
-from duplex_trio.testing import conversation
+from duplex_trio.testing import open_session
 
 REFUSALS = pytest.mark.parametrize("refusal", [RequestRefused, RealtimeError])
 
@@ -56,7 +56,7 @@ async def test_a_refused_turn_fails_by_its_code(
     autojump_clock: MockClock, refusal: type[RequestRefused], said: str
 ) -> None:
     """And the session goes on."""
-    async with conversation(pipeline=_Pipeline(refusal)) as talker:
+    async with open_session(pipeline=_Pipeline(refusal)) as talker:
         talker.write(said)
         done = await talker.heard.nth(ResponseDone, 1)
         assert done.response.status == "failed"
@@ -72,7 +72,7 @@ async def test_a_refused_turn_fails_by_its_code(
 async def test_a_refused_update_names_its_field(
     autojump_clock: MockClock, refusal: type[RequestRefused]
 ) -> None:
-    async with conversation(pipeline=_Pipeline(refusal)) as talker:
+    async with open_session(pipeline=_Pipeline(refusal)) as talker:
         tool = {"type": "function", "name": "look"}
         talker.send(UpdateSession(patch={"tools": [tool]}, event_id="e"))
         error = (await talker.heard.wait_for(ErrorEvent)).error

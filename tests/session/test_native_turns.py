@@ -40,7 +40,7 @@ from duplex_trio.protocol.duplex import (
 )
 from duplex_trio.stages.port import StageOutput, StageRequest
 from duplex_trio.stages.worker import StageWorker
-from duplex_trio.testing import Talker, conversation, open_talker, scripted_omni
+from duplex_trio.testing import Talker, open_session, open_talker, scripted_omni
 from duplex_trio.testing.invariants import core_of
 from duplex_trio.testing.watched import WatchedNativePipeline, WatchedNativePlugin
 
@@ -54,7 +54,7 @@ def reasons(talker: Talker) -> list[str]:
 async def test_it_answers_when_the_user_falls_silent(autojump_clock: MockClock) -> None:
     """Each unit is listened to until one is quiet; then a response begins by itself and says its words in order."""
     pipeline = WatchedNativePipeline()
-    async with conversation(pipeline=pipeline, patch=NO_VAD) as talker:
+    async with open_session(pipeline=pipeline, patch=NO_VAD) as talker:
         await talker.speak(2.0)
         await talker.pause(6.0)
         done = await talker.heard.nth(ResponseDone, 1)
@@ -69,7 +69,7 @@ async def test_it_answers_when_the_user_falls_silent(autojump_clock: MockClock) 
 async def test_silence_is_fed_at_the_pace_of_units(autojump_clock: MockClock) -> None:
     """A client that sends nothing hears the whole answer: one silent unit a second keeps the model speaking."""
     pipeline = WatchedNativePipeline()
-    async with conversation(pipeline=pipeline, patch=NO_VAD, step_s=0.0) as talker:
+    async with open_session(pipeline=pipeline, patch=NO_VAD, step_s=0.0) as talker:
         await talker.speak(1.0)
         await talker.pause(1.1)
         await talker.heard.nth(ResponseDone, 1)
@@ -86,7 +86,7 @@ async def test_silence_is_fed_at_the_pace_of_units(autojump_clock: MockClock) ->
 async def test_one_append_yields_every_unit_it_holds(autojump_clock: MockClock) -> None:
     """Three seconds at once are three units, not one now and two later."""
     pipeline = WatchedNativePipeline()
-    async with conversation(pipeline=pipeline, patch=NO_VAD) as talker:
+    async with open_session(pipeline=pipeline, patch=NO_VAD) as talker:
         talker.append(3100, loud=True)
         await talker.heard.nth(ResponseListen, 3)
     assert len(pipeline.plugin.units) == 3
@@ -96,7 +96,7 @@ async def test_speech_cuts_the_answer_and_reaches_the_next_request(autojump_cloc
     """A barge-in by voice ends the response once; the next request is told what was heard, and hears the user."""
     pipeline = WatchedNativePipeline("one two three four five six seven eight")
     detection = {"turn_detection": {"type": "server_vad"}}
-    async with conversation(pipeline=pipeline, patch=detection, dialect="ga") as talker:
+    async with open_session(pipeline=pipeline, patch=detection, dialect="ga") as talker:
         await talker.speak(1.5)
         await talker.pause(3.5)
         first = await talker.heard.wait_for(ResponseCreated)
@@ -120,7 +120,7 @@ async def test_speech_cuts_the_answer_and_reaches_the_next_request(autojump_cloc
 async def test_a_cancel_keeps_the_sound_that_waits(autojump_clock: MockClock) -> None:
     """`response.cancel` ends the response only; sound that the model has not taken goes to the next epoch."""
     pipeline = WatchedNativePipeline()
-    async with conversation(pipeline=pipeline, patch=NO_VAD) as talker:
+    async with open_session(pipeline=pipeline, patch=NO_VAD) as talker:
         await talker.speak(1.0)
         await talker.pause(1.1)
         await talker.heard.wait_for(ResponseCreated)
@@ -137,7 +137,7 @@ async def test_a_cancel_keeps_the_sound_that_waits(autojump_clock: MockClock) ->
 async def test_a_clear_drops_the_sound_that_waits(autojump_clock: MockClock, command: Any) -> None:
     """Nothing of what was appended before reaches the model afterwards."""
     pipeline = WatchedNativePipeline()
-    async with conversation(pipeline=pipeline, patch=NO_VAD) as talker:
+    async with open_session(pipeline=pipeline, patch=NO_VAD) as talker:
         talker.append(900, loud=True)
         talker.send(command)
         talker.append(990, loud=False)
@@ -149,7 +149,7 @@ async def test_a_clear_drops_the_sound_that_waits(autojump_clock: MockClock, com
 async def test_a_model_that_never_ends_its_turn_is_stopped(autojump_clock: MockClock) -> None:
     """After 64 silent units the last one asks it to listen, which ends the response; the next turn works."""
     pipeline = WatchedNativePipeline("and", endless=True)
-    async with conversation(pipeline=pipeline, patch=NO_VAD) as talker:
+    async with open_session(pipeline=pipeline, patch=NO_VAD) as talker:
         await talker.speak(1.0)
         await talker.pause(1.1)
         done = await talker.heard.wait_for(ResponseDone, timeout_s=120)
@@ -174,7 +174,7 @@ class DeafPipeline(WatchedNativePipeline):
 async def test_a_model_that_does_not_listen_loses_its_request(autojump_clock: MockClock) -> None:
     """When the budget of silence is spent the response ends, and the next unit begins a new request."""
     pipeline = DeafPipeline()
-    async with conversation(pipeline=pipeline, patch=NO_VAD) as talker:
+    async with open_session(pipeline=pipeline, patch=NO_VAD) as talker:
         await talker.speak(1.0)
         await talker.pause(1.1)
         await talker.heard.wait_for(ResponseDone, timeout_s=120)
@@ -188,7 +188,7 @@ async def test_a_model_that_does_not_listen_loses_its_request(autojump_clock: Mo
 async def test_a_commit_is_an_item_and_a_last_unit(autojump_clock: MockClock) -> None:
     """What is left becomes a padded unit; the item has no transcript, for the model hears the sound itself."""
     pipeline = WatchedNativePipeline()
-    async with conversation(pipeline=pipeline, patch=NO_VAD) as talker:
+    async with open_session(pipeline=pipeline, patch=NO_VAD) as talker:
         talker.append(1400, loud=True)
         talker.send(Commit(event_id="c1"))
         await talker.heard.nth(ResponseListen, 2)
@@ -203,7 +203,7 @@ async def test_a_commit_is_an_item_and_a_last_unit(autojump_clock: MockClock) ->
 async def test_too_much_sound_at_once_is_refused(autojump_clock: MockClock) -> None:
     """Sound beyond the limit is refused with a typed error, and the session goes on."""
     limits = SessionLimits(pending_input_bytes_max=4 * 16_000 * 4)
-    async with conversation(pipeline=WatchedNativePipeline(), patch=NO_VAD, limits=limits) as talker:
+    async with open_session(pipeline=WatchedNativePipeline(), patch=NO_VAD, limits=limits) as talker:
         talker.append(3000, loud=True)
         talker.append(3000, loud=True)
         error = await talker.heard.wait_for(ErrorEvent)
@@ -251,7 +251,7 @@ async def test_a_failed_request_ends_its_session_alone(
 
 async def test_a_session_that_chooses_text_is_answered_in_text(autojump_clock: MockClock) -> None:
     """The model was asked to speak and goes on speaking; from the next response on its words are written."""
-    async with conversation(pipeline=NativePipeline(answer="one two three")) as talker:
+    async with open_session(pipeline=NativePipeline(answer="one two three")) as talker:
         await talker.speak(1.0)
         talker.send(UpdateSession(patch={"modalities": ["text"]}))
         await talker.pause(4.0)
@@ -284,7 +284,7 @@ async def test_what_the_model_heard_becomes_the_words_of_the_item(
     autojump_clock: MockClock, always: bool
 ) -> None:
     """The client gets the transcript of its committed item, once, and the next request is told the words."""
-    async with conversation(pipeline=TranscribingPipeline(always=always), patch=NO_VAD) as talker:
+    async with open_session(pipeline=TranscribingPipeline(always=always), patch=NO_VAD) as talker:
         talker.append(1500, loud=True)
         talker.send(Commit())
         told = await talker.heard.nth(ConversationItemInputAudioTranscriptionCompleted, 1)
@@ -298,7 +298,7 @@ async def test_what_the_model_heard_becomes_the_words_of_the_item(
 
 async def test_what_the_model_heard_of_sound_that_is_no_item_is_not_shown(autojump_clock: MockClock) -> None:
     """There is no item to show it at; the answer comes all the same."""
-    async with conversation(pipeline=TranscribingPipeline(always=True), patch=NO_VAD) as talker:
+    async with open_session(pipeline=TranscribingPipeline(always=True), patch=NO_VAD) as talker:
         await talker.speak(2.0)
         await talker.pause(4.0)
         await talker.heard.nth(ResponseDone, 1)
@@ -330,7 +330,7 @@ class HesitantPipeline(NativePipeline):
 
 async def test_a_pause_while_the_last_answer_plays_is_fed_on(autojump_clock: MockClock) -> None:
     """Its next turn has begun before the client had all of the last one: it needs silence behind that."""
-    async with conversation(pipeline=HesitantPipeline(), patch=NO_VAD) as talker:
+    async with open_session(pipeline=HesitantPipeline(), patch=NO_VAD) as talker:
         talker.append(2100, loud=True)
         await talker.heard.nth(ResponseOutputAudioDelta, 3)
         talker.append(1000, loud=True)

@@ -32,7 +32,7 @@ from duplex_trio.protocol.duplex import (
     ResponseOutputAudioDelta,
 )
 from duplex_trio.stages.worker import StageWorker
-from duplex_trio.testing import Talker, conversation
+from duplex_trio.testing import Talker, open_session
 
 Transcribed = ConversationItemInputAudioTranscriptionCompleted
 LONG = "alpha bravo charlie delta echo foxtrot golf hotel india juliet kilo lima mike november oscar papa"
@@ -75,7 +75,7 @@ def script() -> Script:
 async def answering(patch: dict[str, Any] | None = None, **engine: Any) -> AsyncIterator[Talker]:
     """A second into an answer of almost five."""
     engine.setdefault("pipeline", ScriptedPipeline(script=script()))
-    async with conversation(patch=patch or BY_HAND, **engine) as talker:
+    async with open_session(patch=patch or BY_HAND, **engine) as talker:
         talker.write("go")
         await talker.heard.nth(ResponseOutputAudioDelta, 1)
         await trio.sleep(1.05)
@@ -151,7 +151,7 @@ async def test_a_client_cuts_the_answer(
 
 async def test_a_client_cuts_what_is_only_played(autojump_clock: MockClock) -> None:
     """The answer is done and still heard: the flush names it, and nothing is cancelled a second time."""
-    async with conversation(script(), patch=BY_HAND) as talker:
+    async with open_session(script(), patch=BY_HAND) as talker:
         talker.write("hi")
         done = await talker.heard.nth(ResponseDone, 1)
         await trio.sleep(0.01)
@@ -195,7 +195,7 @@ async def test_a_client_lets_the_answer_go_on(
 
 async def test_hints_in_silence_are_no_overlap(autojump_clock: MockClock) -> None:
     """With nothing to talk over there is nothing to decide: all of it is heard."""
-    async with conversation(patch=BY_HAND) as talker:
+    async with open_session(patch=BY_HAND) as talker:
         for word in ("barge_in", "listen", "ack", "drop"):
             talker.append(100, loud=True, overlap_action=word)
         talker.append(100, loud=True, force_barge_in=True, force_listen=True)
@@ -269,7 +269,7 @@ async def test_the_same_decision_is_told_once_in_a_row(autojump_clock: MockClock
 
 async def test_silence_is_listened_to_once_a_stretch(autojump_clock: MockClock) -> None:
     """Seconds of it are one event; speech ends the stretch."""
-    async with conversation(patch=BY_HAND) as talker:
+    async with open_session(patch=BY_HAND) as talker:
         await talker.pause(2.0)
         await talker.speak(0.3)
         await talker.pause(2.0)
@@ -280,7 +280,7 @@ async def test_silence_is_listened_to_once_a_stretch(autojump_clock: MockClock) 
 
 async def test_hours_of_silence_fit(autojump_clock: MockClock) -> None:
     """Quiet sound in front of speech is let go, so a client that streams without speaking is never refused."""
-    async with conversation(patch=BY_HAND) as talker:
+    async with open_session(patch=BY_HAND) as talker:
         for _ in range(400):
             talker.append(1000, loud=False)
             await trio.lowlevel.checkpoint()
@@ -417,7 +417,7 @@ async def test_a_detector_decides_about_what_the_client_says_nothing_of(autojump
 
 async def test_where_the_detector_is_missing_loudness_takes_its_place(autojump_clock: MockClock) -> None:
     """The policy is still to cut: what the client says, or how loud it is, decides; silence is dropped."""
-    async with conversation(pipeline=Deaf(script=script())) as talker:
+    async with open_session(pipeline=Deaf(script=script())) as talker:
         talker.append(100, loud=False)
         await talker.heard.wait_for(ErrorEvent)
         talker.write("go")

@@ -21,7 +21,7 @@ from duplex_trio.protocol.duplex import (
     ResponseDone,
     ResponseListen,
 )
-from duplex_trio.testing import Talker, conversation
+from duplex_trio.testing import Talker, open_session
 from duplex_trio.testing.watched import WatchedNativePipeline
 
 BY_HAND = {"turn_detection": None}
@@ -49,7 +49,7 @@ async def answering(talker: Talker) -> None:
 
 async def test_without_hints_there_is_nothing_to_decide(autojump_clock: MockClock) -> None:
     """It hears the user over its answer and goes on; speech is reported, decisions are not made."""
-    async with conversation(pipeline=WatchedNativePipeline(EIGHT), patch=BY_HAND) as talker:
+    async with open_session(pipeline=WatchedNativePipeline(EIGHT), patch=BY_HAND) as talker:
         await answering(talker)
         await talker.speak(1.0)
         await talker.pause(10.0)
@@ -61,7 +61,7 @@ async def test_without_hints_there_is_nothing_to_decide(autojump_clock: MockCloc
 async def test_force_listen_reaches_the_model(autojump_clock: MockClock) -> None:
     """The unit that holds the append asks it to listen, and it falls silent; the next unit does not."""
     pipeline = WatchedNativePipeline(EIGHT)
-    async with conversation(pipeline=pipeline, patch=BY_HAND) as talker:
+    async with open_session(pipeline=pipeline, patch=BY_HAND) as talker:
         await answering(talker)
         units = len(pipeline.plugin.forced)
         await talker.speak(0.4)
@@ -81,7 +81,7 @@ async def test_force_listen_reaches_the_model(autojump_clock: MockClock) -> None
 async def test_force_listen_over_several_units(autojump_clock: MockClock) -> None:
     """One append of three units and a bit: each of them asks, and so does the one that holds the rest."""
     pipeline = WatchedNativePipeline(EIGHT)
-    async with conversation(pipeline=pipeline, patch=BY_HAND) as talker:
+    async with open_session(pipeline=pipeline, patch=BY_HAND) as talker:
         talker.append(3500, loud=True, force_listen=True)
         talker.append(2000, loud=False)
         await talker.heard.nth(ResponseListen, 5)
@@ -92,7 +92,7 @@ async def test_force_listen_over_several_units(autojump_clock: MockClock) -> Non
 async def test_a_barge_in_forgets_what_was_forced(autojump_clock: MockClock) -> None:
     """Sound that the barge-in drops takes its hint with it."""
     pipeline = WatchedNativePipeline(EIGHT)
-    async with conversation(pipeline=pipeline, patch=BY_HAND) as talker:
+    async with open_session(pipeline=pipeline, patch=BY_HAND) as talker:
         talker.append(500, loud=True, force_listen=True)
         talker.send(BargeIn())
         talker.append(1100, loud=True)
@@ -104,7 +104,7 @@ async def test_a_barge_in_forgets_what_was_forced(autojump_clock: MockClock) -> 
 async def test_a_client_cuts_the_answer(autojump_clock: MockClock, patch: dict[str, Any]) -> None:
     """Once, with or without a detector; the sound goes on into the next epoch's request."""
     pipeline = WatchedNativePipeline(EIGHT)
-    async with conversation(pipeline=pipeline, patch=patch) as talker:
+    async with open_session(pipeline=pipeline, patch=patch) as talker:
         await answering(talker)
         talker.append(500, loud=True, overlap_action="interrupt")
         done = await talker.heard.nth(ResponseDone, 1)
@@ -121,7 +121,7 @@ async def test_a_client_cuts_the_answer(autojump_clock: MockClock, patch: dict[s
 async def test_dropped_sound_is_heard_as_silence(autojump_clock: MockClock) -> None:
     """It takes its time, so the model keeps its pace, and says nothing."""
     pipeline = WatchedNativePipeline(EIGHT)
-    async with conversation(pipeline=pipeline, patch=BY_HAND) as talker:
+    async with open_session(pipeline=pipeline, patch=BY_HAND) as talker:
         await answering(talker)
         units = len(pipeline.plugin.units)
         await talker.speak(2.2, overlap_action="drop")
@@ -134,7 +134,7 @@ async def test_dropped_sound_is_heard_as_silence(autojump_clock: MockClock) -> N
 async def test_a_client_tells_it_to_go_on(autojump_clock: MockClock) -> None:
     """`listen` is heard, `ack` is not; the answer is given to its end either way."""
     pipeline = WatchedNativePipeline(EIGHT)
-    async with conversation(pipeline=pipeline, patch=BY_HAND) as talker:
+    async with open_session(pipeline=pipeline, patch=BY_HAND) as talker:
         await answering(talker)
         await talker.speak(1.0, overlap_action="listen")
         await talker.speak(1.0, overlap_action="ack")
@@ -147,7 +147,7 @@ async def test_a_client_tells_it_to_go_on(autojump_clock: MockClock) -> None:
 async def test_the_detector_cuts_and_the_client_may_say_otherwise(autojump_clock: MockClock) -> None:
     """By default speech that is detected cuts; what the client forces to listen to does not."""
     pipeline = WatchedNativePipeline(EIGHT)
-    async with conversation(pipeline=pipeline, patch=DETECTED) as talker:
+    async with open_session(pipeline=pipeline, patch=DETECTED) as talker:
         await answering(talker)
         await talker.speak(0.5, force_listen=True)
         await talker.pause(0.8)
@@ -156,7 +156,7 @@ async def test_the_detector_cuts_and_the_client_may_say_otherwise(autojump_clock
 
 
 async def test_the_detector_cuts(autojump_clock: MockClock) -> None:
-    async with conversation(pipeline=WatchedNativePipeline(EIGHT), patch=DETECTED) as talker:
+    async with open_session(pipeline=WatchedNativePipeline(EIGHT), patch=DETECTED) as talker:
         await answering(talker)
         await talker.speak(0.5)
         assert decisions(talker) == [("barge_in", "server_vad_speech_started")]
@@ -165,7 +165,7 @@ async def test_the_detector_cuts(autojump_clock: MockClock) -> None:
 async def test_one_that_is_not_cut_hears_on(autojump_clock: MockClock) -> None:
     """`interrupt_response: false`: nothing is decided, for it hears all the time."""
     patch = {"turn_detection": {"type": "server_vad", "interrupt_response": False}}
-    async with conversation(pipeline=WatchedNativePipeline(EIGHT), patch=patch) as talker:
+    async with open_session(pipeline=WatchedNativePipeline(EIGHT), patch=patch) as talker:
         await answering(talker)
         await talker.speak(0.5)
         await talker.pause(10.0)
@@ -175,7 +175,7 @@ async def test_one_that_is_not_cut_hears_on(autojump_clock: MockClock) -> None:
 
 async def test_one_that_cannot_be_cut_refuses(autojump_clock: MockClock) -> None:
     """Told once, with the append's id, and the answer goes on."""
-    async with conversation(pipeline=LockstepPipeline(), patch=BY_HAND) as talker:
+    async with open_session(pipeline=LockstepPipeline(), patch=BY_HAND) as talker:
         await talker.speak(1.0)
         talker.append(80, loud=True, event_id="e1", force_barge_in=True)
         talker.append(80, loud=True, event_id="e2", force_barge_in=True)
@@ -195,7 +195,7 @@ async def test_a_commit_says_whether_there_was_speech(
 ) -> None:
     """Nothing else follows from it: the model has heard for itself, and is the one to listen on."""
     pipeline = WatchedNativePipeline(EIGHT)
-    async with conversation(pipeline=pipeline, patch=BY_HAND) as talker:
+    async with open_session(pipeline=pipeline, patch=BY_HAND) as talker:
         talker.append(1400, loud=loud)
         talker.send(Commit(is_speech=is_speech))
         await talker.heard.nth(ResponseListen, 2)
@@ -210,7 +210,7 @@ async def test_a_commit_says_whether_there_was_speech(
 async def test_a_commit_of_nothing(autojump_clock: MockClock) -> None:
     """Refused, unless the client says itself that it was nothing: then it is an item without words, and no unit."""
     pipeline = WatchedNativePipeline(EIGHT)
-    async with conversation(pipeline=pipeline, patch=BY_HAND) as talker:
+    async with open_session(pipeline=pipeline, patch=BY_HAND) as talker:
         talker.send(Commit(event_id="e1"), Commit(is_speech=False))
         await talker.heard.nth(InputAudioBufferCommitted, 1)
         assert (record(talker).is_speech, record(talker).empty) == (False, True)

@@ -21,7 +21,7 @@ from duplex_trio.protocol.duplex import (
 )
 from duplex_trio.protocol.duplex.session import DialectName
 from duplex_trio.session.state.engine_session import ACK_SLACK_S
-from duplex_trio.testing import Talker, conversation
+from duplex_trio.testing import Talker, open_session
 
 FOUR_WORDS = Script(otherwise=lambda _: "alpha bravo charlie delta", word_ms=300)
 SOUND_S = 1.2
@@ -42,7 +42,7 @@ def stopped_s(talker: Talker) -> float:
 @pytest.mark.parametrize("dialect", ["ga", "beta"])
 async def test_a_response_is_played_in_real_time(autojump_clock: MockClock, dialect: DialectName) -> None:
     """It starts with its first sound and stops when a player that never pauses is through with it."""
-    async with conversation(FOUR_WORDS, dialect=dialect) as talker:
+    async with open_session(FOUR_WORDS, dialect=dialect) as talker:
         talker.write("go")
         stopped = await talker.heard.nth(OutputAudioBufferStopped, 1)
         done = talker.heard.of(ResponseDone)[0]
@@ -59,7 +59,7 @@ async def test_a_response_is_played_in_real_time(autojump_clock: MockClock, dial
 
 async def test_a_client_that_acknowledges_says_itself_when_it_has_played(autojump_clock: MockClock) -> None:
     """The last acknowledgement ends the sound, whatever the estimate says; until then it plays."""
-    async with conversation(FOUR_WORDS) as talker:
+    async with open_session(FOUR_WORDS) as talker:
         talker.write("go")
         await talker.heard.nth(ResponseDone, 1)
         await trio.sleep(SOUND_S + 0.5)
@@ -73,7 +73,7 @@ async def test_a_client_that_acknowledges_says_itself_when_it_has_played(autojum
 
 async def test_nobody_is_waited_for_who_never_acknowledges(autojump_clock: MockClock) -> None:
     """A duplex client that tells nothing gets the estimate, and a while for what it may have told late."""
-    async with conversation(FOUR_WORDS) as talker:
+    async with open_session(FOUR_WORDS) as talker:
         talker.write("go")
         await talker.heard.nth(OutputAudioBufferStopped, 1)
         assert stopped_s(talker) - sound_s(talker) == pytest.approx(SOUND_S + ACK_SLACK_S, abs=0.05)
@@ -84,7 +84,7 @@ async def test_what_is_cleared_was_not_played(
     autojump_clock: MockClock, command: CancelResponse | ClearOutputAudio
 ) -> None:
     """`cleared` or `stopped`, never both."""
-    async with conversation(FOUR_WORDS, dialect="ga") as talker:
+    async with open_session(FOUR_WORDS, dialect="ga") as talker:
         talker.write("go")
         await talker.heard.nth(ResponseOutputAudioDelta, 2)
         talker.send(command)
@@ -97,12 +97,12 @@ async def test_what_is_cleared_was_not_played(
 
 async def test_a_response_without_sound_neither_starts_nor_stops(autojump_clock: MockClock) -> None:
     """Written answers, and answers that are cancelled before they have said anything."""
-    async with conversation(FOUR_WORDS, dialect="ga", patch={"output_modalities": ["text"]}) as talker:
+    async with open_session(FOUR_WORDS, dialect="ga", patch={"output_modalities": ["text"]}) as talker:
         talker.write("go")
         await talker.heard.nth(ResponseDone, 1)
         await trio.sleep(5)
         assert not [name for name in talker.heard.types if name.startswith("output_audio_buffer")]
-    async with conversation(FOUR_WORDS, dialect="ga") as talker:
+    async with open_session(FOUR_WORDS, dialect="ga") as talker:
         talker.write("go")
         await talker.heard.nth(ResponseCreated, 1)
         talker.send(CancelResponse())
@@ -113,7 +113,7 @@ async def test_a_response_without_sound_neither_starts_nor_stops(autojump_clock:
 
 async def test_answers_in_a_row_each_have_their_end(autojump_clock: MockClock) -> None:
     """The second is made while the first is still heard; both stop, in their order."""
-    async with conversation(FOUR_WORDS, dialect="ga") as talker:
+    async with open_session(FOUR_WORDS, dialect="ga") as talker:
         for number in (1, 2):
             talker.write("go")
             await talker.heard.nth(ResponseDone, number)
@@ -125,7 +125,7 @@ async def test_answers_in_a_row_each_have_their_end(autojump_clock: MockClock) -
 
 async def test_a_model_that_owns_its_turns_starts_and_stops_too(autojump_clock: MockClock) -> None:
     """Whoever makes the sound, it leaves by the same way."""
-    async with conversation(pipeline=NativePipeline(answer="one two three")) as talker:
+    async with open_session(pipeline=NativePipeline(answer="one two three")) as talker:
         await talker.speak(2.0)
         await talker.pause(3.0)
         stopped = await talker.heard.nth(OutputAudioBufferStopped, 1)

@@ -63,9 +63,9 @@ from duplex_trio.testing import (
     ResumableRecorder,
     ReturningTalker,
     Talker,
-    conversation,
     finish,
     open_returning,
+    open_session,
     scripted_omni,
 )
 from duplex_trio.testing.invariants import check_session, core_of
@@ -127,7 +127,7 @@ async def lively(
     pipeline: Pipeline | None = None, *, limits: SessionLimits | None = None, patch: Mapping[str, Any] = PATCH
 ) -> AsyncIterator[Talker]:
     """A session in the middle of everything."""
-    async with conversation(pipeline=pipeline or strict(), limits=limits, patch=patch) as talker:
+    async with open_session(pipeline=pipeline or strict(), limits=limits, patch=patch) as talker:
         await talker.turn()
         if core_of(talker.handle).state.config.turn_detection is None:
             talker.send(Commit(response_create=True))
@@ -401,14 +401,14 @@ async def test_a_refused_command_begins_nothing(autojump_clock: MockClock, fault
     """Where there is nothing to cancel, to answer, to commit or to acknowledge, there is nothing afterwards."""
     command, code, param = IDLE[fault]
     patch = {"turn_detection": {"idle_timeout_ms": 5000}}
-    async with conversation(strict_script(), patch=patch) as talker:
+    async with open_session(strict_script(), patch=patch) as talker:
         assert await refused(talker, command) == (code, param)
 
 
 async def test_a_refused_commit_leaves_the_timer_of_a_silent_user(autojump_clock: MockClock) -> None:
     """The commit of nothing does not take back that the user will be prompted."""
     patch = {"turn_detection": {"idle_timeout_ms": 5000}}
-    async with conversation(strict_script(), patch=patch) as talker:
+    async with open_session(strict_script(), patch=patch) as talker:
         talker.write("hello")
         await talker.heard.nth(ResponseDone, 1)
         await trio.sleep(3.0)
@@ -428,7 +428,7 @@ async def test_a_model_that_cannot_be_interrupted(autojump_clock: MockClock) -> 
 
 async def test_a_model_that_answers_speech_only(autojump_clock: MockClock) -> None:
     """It is asked nothing."""
-    async with conversation(
+    async with open_session(
         pipeline=strict(supports_text_only_turn=False, supports_chat_completions=False), patch=PATCH
     ) as talker:
         talker.send(message("a", "a"))
@@ -452,7 +452,7 @@ async def test_sound_that_does_not_fit(autojump_clock: MockClock) -> None:
 async def test_sound_that_does_not_fit_into_the_line_of_units(autojump_clock: MockClock) -> None:
     """The same for a model that takes units."""
     limits = SessionLimits(pending_input_bytes_max=200_000)
-    async with conversation(pipeline=NativePipeline(answer="one two three"), limits=limits) as talker:
+    async with open_session(pipeline=NativePipeline(answer="one two three"), limits=limits) as talker:
         talker.append(700, loud=True)
         await wait_all_tasks_blocked()
         assert await refused(talker, AppendAudio(audio=bytes(200_001))) == ("input_backpressure", "audio")
@@ -470,7 +470,7 @@ OWN_TURNS: dict[str, tuple[DuplexCommand, str, str | None]] = {
 async def test_a_model_that_owns_its_turns(autojump_clock: MockClock, fault: str) -> None:
     """It is not made to speak, nor to hear what is not in the input."""
     command, code, param = OWN_TURNS[fault]
-    async with conversation(pipeline=NativePipeline()) as talker:
+    async with open_session(pipeline=NativePipeline()) as talker:
         assert await refused(talker, command) == (code, param)
 
 
@@ -568,7 +568,7 @@ PREPARED: dict[str, tuple[DuplexCommand, str]] = {
 async def test_a_refused_command_leaves_what_was_prepared(autojump_clock: MockClock, fault: str) -> None:
     """An answer computed ahead of the end of speech knows all there is to know, and is used."""
     command, code = PREPARED[fault]
-    async with conversation(strict_script()) as talker:
+    async with open_session(strict_script()) as talker:
         await talker.speak(0.6)
         while core_of(talker.handle).prepared is None:
             await talker.pause(0.02)

@@ -22,7 +22,7 @@ from duplex_trio.protocol.duplex import (
     SignalTurn,
     TurnEvent,
 )
-from duplex_trio.testing import Talker, conversation
+from duplex_trio.testing import Talker, open_session
 
 LONG = "alpha bravo charlie delta echo foxtrot golf hotel india juliet kilo lima"
 BY_HAND = {"turn_detection": None}
@@ -39,7 +39,7 @@ async def answering(talker: Talker) -> None:
 
 async def test_playback_is_acknowledged_and_answered(autojump_clock: MockClock) -> None:
     """The payload is a `playback.ack`: the cursor moves, that is told, and the signal is answered as any other."""
-    async with conversation(Script(otherwise=lambda _: LONG), patch=BY_HAND) as talker:
+    async with open_session(Script(otherwise=lambda _: LONG), patch=BY_HAND) as talker:
         await answering(talker)
         talker.send(signal("playback_ack", played_ms=200, committed_ms=100))
         acknowledged = (await talker.heard.nth(PlaybackAcknowledged, 1)).event
@@ -50,7 +50,7 @@ async def test_playback_is_acknowledged_and_answered(autojump_clock: MockClock) 
 
 async def test_playback_counts_before_a_cut_in_the_same_moment(autojump_clock: MockClock) -> None:
     """It acts as it comes, as the command does: the interrupted answer keeps what was heard."""
-    async with conversation(Script(otherwise=lambda _: LONG), patch=BY_HAND) as talker:
+    async with open_session(Script(otherwise=lambda _: LONG), patch=BY_HAND) as talker:
         await answering(talker)
         await trio.sleep(0.6)
         talker.send(signal("playback_ack", played_ms=600), signal("barge_in"))
@@ -65,7 +65,7 @@ async def test_playback_counts_before_a_cut_in_the_same_moment(autojump_clock: M
 )
 async def test_signals_that_cut(autojump_clock: MockClock, event: str) -> None:
     """Each is the command that it names, and is answered by what that does, not by a turn event."""
-    async with conversation(Script(otherwise=lambda _: LONG), patch=BY_HAND) as talker:
+    async with open_session(Script(otherwise=lambda _: LONG), patch=BY_HAND) as talker:
         await answering(talker)
         talker.send(signal(event))
         assert (await talker.heard.nth(ResponseDone, 1)).response.status == "cancelled"
@@ -75,7 +75,7 @@ async def test_signals_that_cut(autojump_clock: MockClock, event: str) -> None:
 
 async def test_a_barge_in_needs_the_ability(autojump_clock: MockClock) -> None:
     """As the command: refused by a model that cannot be interrupted, with the signal's own id."""
-    async with conversation(pipeline=LockstepPipeline(), patch=BY_HAND) as talker:
+    async with open_session(pipeline=LockstepPipeline(), patch=BY_HAND) as talker:
         await talker.speak(0.5)
         talker.send(signal("barge_in", "e1"))
         error = (await talker.heard.nth(ErrorEvent, 1)).error
@@ -85,7 +85,7 @@ async def test_a_barge_in_needs_the_ability(autojump_clock: MockClock) -> None:
 
 async def test_signals_about_items_and_the_session(autojump_clock: MockClock) -> None:
     """Their fields are in the payload."""
-    async with conversation(patch=BY_HAND) as talker:
+    async with open_session(patch=BY_HAND) as talker:
         item = {
             "id": "a",
             "type": "message",
@@ -112,7 +112,7 @@ async def test_an_end_is_a_real_end(
     autojump_clock: MockClock, event: str, payload: dict[str, str], reason: str
 ) -> None:
     """The session closes: an answer in progress is cut and nothing is left that only says `session_closed`."""
-    async with conversation(Script(otherwise=lambda _: LONG), patch=BY_HAND) as talker:
+    async with open_session(Script(otherwise=lambda _: LONG), patch=BY_HAND) as talker:
         await answering(talker)
         talker.send(signal(event, **payload))
         assert (await talker.heard.nth(ResponseDone, 1)).response.status == "cancelled"
@@ -122,7 +122,7 @@ async def test_an_end_is_a_real_end(
 
 async def test_an_answer_in_progress_stays_in_progress(autojump_clock: MockClock) -> None:
     """A client that says it is done is told the state as it is."""
-    async with conversation(Script(otherwise=lambda _: LONG), patch=BY_HAND) as talker:
+    async with open_session(Script(otherwise=lambda _: LONG), patch=BY_HAND) as talker:
         await answering(talker)
         talker.send(signal("assistant_done"))
         assert (await talker.heard.nth(TurnEvent, 1)).turn_state == "assistant_playing"

@@ -34,7 +34,7 @@ from duplex_trio.protocol.duplex import (
     SessionExpired,
 )
 from duplex_trio.stages.port import StageOutput
-from duplex_trio.testing import Talker, conversation
+from duplex_trio.testing import Talker, open_session
 
 SLOW_S = 2.0
 
@@ -100,7 +100,7 @@ class SlowTurnsPipeline(TurnsPipeline):
 async def test_a_turn_waits_for_its_plan(autojump_clock: MockClock) -> None:
     """And is answered then."""
     course = Course()
-    async with conversation(pipeline=SlowTurnsPipeline(course)) as talker:
+    async with open_session(pipeline=SlowTurnsPipeline(course)) as talker:
         talker.write("hi")
         begun_s = trio.current_time()
         await talker.heard.nth(ResponseOutputAudioDelta, 1)
@@ -115,7 +115,7 @@ async def test_a_cancellation_cuts_the_planning(
 ) -> None:
     """At once; the next turn is planned anew and answered."""
     course = Course()
-    async with conversation(pipeline=SlowTurnsPipeline(course)) as talker:
+    async with open_session(pipeline=SlowTurnsPipeline(course)) as talker:
         talker.write("hi")
         await talker.heard.nth(ResponseCreated, 1)
         await trio.sleep(SLOW_S / 2)
@@ -132,7 +132,7 @@ async def test_a_plan_that_comes_too_late_begins_nothing(autojump_clock: MockClo
     """Its epoch is over when it is there, though nothing could cancel it before."""
     course = Course(takes_s=None)
     pipeline = SlowTurnsPipeline(course)
-    async with conversation(pipeline=pipeline) as talker:
+    async with open_session(pipeline=pipeline) as talker:
         course.meanwhile = lambda: talker.send(BargeIn())
         talker.write("hi")
         assert (await talker.heard.nth(ResponseDone, 1)).response.status == "cancelled"
@@ -147,7 +147,7 @@ async def test_planning_has_a_limit(autojump_clock: MockClock) -> None:
     """That of a stage that does not take its input; the session goes on."""
     course = Course(takes_s=5.0)
     limits = SessionLimits(unit_timeout_s=1.0)
-    async with conversation(pipeline=SlowTurnsPipeline(course), limits=limits) as talker:
+    async with open_session(pipeline=SlowTurnsPipeline(course), limits=limits) as talker:
         talker.write("hi")
         done = await talker.heard.nth(ResponseDone, 1)
         assert done.response.status == "failed"
@@ -160,7 +160,7 @@ async def test_planning_has_a_limit(autojump_clock: MockClock) -> None:
 async def test_speech_that_goes_on_cuts_the_planning(autojump_clock: MockClock) -> None:
     """A turn that was prepared ahead is not wanted any more; the real one does not wait for it."""
     course = Course(takes_s=8.0)
-    async with conversation(pipeline=SlowTurnsPipeline(course, pause_ms=200)) as talker:
+    async with open_session(pipeline=SlowTurnsPipeline(course, pause_ms=200)) as talker:
         await talker.speak(1.0)
         await talker.pause(0.4)
         assert course.begun == 1
@@ -184,7 +184,7 @@ async def test_a_plan_that_breaks_fails_its_turn(
 ) -> None:
     """With the hook's own code if it has one; the session goes on."""
     course = Course(fault=fault)
-    async with conversation(pipeline=SlowTurnsPipeline(course)) as talker:
+    async with open_session(pipeline=SlowTurnsPipeline(course)) as talker:
         talker.write("hi")
         assert (await talker.heard.nth(ResponseDone, 1)).response.status == "failed"
         assert talker.heard.of(ErrorEvent)[0].error.code == code
@@ -225,7 +225,7 @@ async def heard_units(talker: Talker, count: int) -> None:
 async def test_units_are_prepared_one_at_a_time(autojump_clock: MockClock) -> None:
     """In order, each after the one before it was taken."""
     plugin, pipeline = careful()
-    async with conversation(pipeline=pipeline) as talker:
+    async with open_session(pipeline=pipeline) as talker:
         talker.append(3100, loud=True)
         await trio.sleep(SLOW_S / 2)
         assert plugin.planned == [(0, 1)]
@@ -238,7 +238,7 @@ async def test_a_barge_in_cuts_the_preparation(autojump_clock: MockClock) -> Non
     sound.
     """
     plugin, pipeline = careful()
-    async with conversation(pipeline=pipeline) as talker:
+    async with open_session(pipeline=pipeline) as talker:
         talker.append(2100, loud=True)
         await trio.sleep(SLOW_S / 2)
         talker.send(BargeIn())
@@ -252,7 +252,7 @@ async def test_a_barge_in_cuts_the_preparation(autojump_clock: MockClock) -> Non
 async def test_a_cancel_lets_the_unit_come_again(autojump_clock: MockClock) -> None:
     """The user's sound stays: the same unit is prepared for the next epoch."""
     plugin, pipeline = careful()
-    async with conversation(pipeline=pipeline) as talker:
+    async with open_session(pipeline=pipeline) as talker:
         talker.append(1100, loud=True)
         await trio.sleep(SLOW_S / 2)
         talker.send(Commit(), CancelResponse())
@@ -264,7 +264,7 @@ async def test_a_cancel_lets_the_unit_come_again(autojump_clock: MockClock) -> N
 async def test_cleared_sound_is_not_taken(autojump_clock: MockClock) -> None:
     """The model has prepared it, and does not get it; what comes next has its number."""
     plugin, pipeline = careful()
-    async with conversation(pipeline=pipeline) as talker:
+    async with open_session(pipeline=pipeline) as talker:
         talker.append(1100, loud=True)
         await trio.sleep(SLOW_S / 2)
         talker.send(ClearInput())
@@ -278,7 +278,7 @@ async def test_a_preparation_that_takes_too_long_ends_the_session(autojump_clock
     """As a stage that does not take a unit does."""
     plugin, pipeline = careful()
     limits = SessionLimits(unit_timeout_s=1.0)
-    async with conversation(pipeline=pipeline, limits=limits) as talker:
+    async with open_session(pipeline=pipeline, limits=limits) as talker:
         talker.append(1100, loud=True)
         await talker.heard.wait_for(SessionExpired)
         assert [event.error.code for event in talker.heard.of(ErrorEvent)] == ["timeout"]
@@ -291,7 +291,7 @@ async def test_a_preparation_that_takes_too_long_ends_the_session(autojump_clock
 async def test_only_an_answer_that_came_to_its_end_is_remembered(autojump_clock: MockClock) -> None:
     """The model's text comes back to it in the session's state; that of a cut answer does not."""
     script = Script(replies={"long": "one two three four five six seven eight", "short": "yes"})
-    async with conversation(pipeline=TurnsPipeline(script=script)) as talker:
+    async with open_session(pipeline=TurnsPipeline(script=script)) as talker:
         memory = talker.handle._core.state.model_state
         assert isinstance(memory, TurnsMemory)
         talker.write("long")
@@ -318,7 +318,7 @@ class ForgetfulPipeline(TurnsPipeline):
 @pytest.mark.usefixtures("faults_expected")
 async def test_a_hook_that_breaks_at_the_end_fails_the_turn(autojump_clock: MockClock) -> None:
     """Once; its request is let go and the next turn is taken."""
-    async with conversation(pipeline=ForgetfulPipeline()) as talker:
+    async with open_session(pipeline=ForgetfulPipeline()) as talker:
         for number in (1, 2):
             talker.write("hi")
             assert (await talker.heard.nth(ResponseDone, number)).response.status == "failed"
@@ -351,7 +351,7 @@ async def test_a_note_changes_the_models_configuration(autojump_clock: MockClock
     """The next unit knows of it; a note that changes nothing makes no new generation."""
     pipeline = NativePipeline(answer="one")
     pipeline.plugin = plugin = Noting()
-    async with conversation(pipeline=pipeline) as talker:
+    async with open_session(pipeline=pipeline) as talker:
         state = talker.handle._core.state
         opened = state.runtime_config
         await talker.speak(2.05)

@@ -39,7 +39,7 @@ from duplex_trio.protocol.duplex import (
 )
 from duplex_trio.protocol.duplex.audio import AudioInputDecoder, AudioOutputEncoder, parse_format, wire_format
 from duplex_trio.protocol.duplex.session import DialectName
-from duplex_trio.testing import Talker, conversation
+from duplex_trio.testing import Talker, open_session
 from duplex_trio.testing.invariants import core_of
 
 BY_HAND: dict[str, Any] = {"turn_detection": None}
@@ -77,7 +77,7 @@ async def heard_seconds(talker: Talker) -> str:
 @pytest.mark.parametrize("name", [*NAMES, "pcm_f32le", "audio/pcm_f32le", "f32le"])
 async def test_every_name_is_heard_in_pieces_of_any_size(autojump_clock: MockClock, name: str) -> None:
     """A second is a second: a piece may end inside of a sample."""
-    async with conversation(patch=BY_HAND | {"input_audio_format": name}) as talker:
+    async with open_session(patch=BY_HAND | {"input_audio_format": name}) as talker:
         data = spoken(name, 1.0)
         for begin in range(0, len(data), 1001):
             talker.send(AppendAudio(audio=data[begin : begin + 1001]))
@@ -92,7 +92,7 @@ async def test_the_model_hears_exactly_the_sound_at_its_own_rate(
 ) -> None:
     """To the sample, whatever the pieces: what a session hears is what one resampler makes of the whole."""
     declared = {"type": name, "rate": rate_hz}
-    async with conversation(patch=BY_HAND | {"audio": {"input": {"format": declared}}}) as talker:
+    async with open_session(patch=BY_HAND | {"audio": {"input": {"format": declared}}}) as talker:
         data = spoken(declared, 0.5)
         state = core_of(talker.handle).state
         for begin in range(0, len(data), 777):
@@ -108,7 +108,7 @@ async def test_the_model_hears_exactly_the_sound_at_its_own_rate(
 async def test_telephone_sound_at_another_rate_is_taken_at_that_rate(autojump_clock: MockClock) -> None:
     """G.711 that declares none has 8000 Hz; the law itself is of no rate, so one that is declared is believed."""
     fmt = {"type": "audio/pcmu", "rate": 16_000}
-    async with conversation(patch=BY_HAND | {"audio": {"input": {"format": fmt}}}) as talker:
+    async with open_session(patch=BY_HAND | {"audio": {"input": {"format": fmt}}}) as talker:
         talker.send(AppendAudio(audio=spoken(fmt, 1.0)), Commit())
         assert await heard_seconds(talker) == "sound of 1.0 seconds"
 
@@ -145,7 +145,7 @@ async def test_what_is_no_sound_leaves_the_sound_around_it_whole(
 ) -> None:
     """Refused with the client's event id; a sample whose first half came before it is completed behind it."""
     patch = BY_HAND | {"audio": {"input": {"format": {"type": "pcm_f32le", "rate": 16_000}}}}
-    async with conversation(patch=patch) as talker:
+    async with open_session(patch=patch) as talker:
         data = spoken({"type": "pcm_f32le", "rate": 16_000}, 1.0)
         talker.send(AppendAudio(audio=data[:10_002]))
         talker.send(AppendAudio(audio=np.array([0, bad, 0], dtype="<f4").tobytes()[2:], event_id="mine"))
@@ -162,7 +162,7 @@ def sound_item(audio: bytes, **part: Any) -> CreateItem:
 
 async def test_an_item_whose_sound_is_none(autojump_clock: MockClock) -> None:
     """Refused by the place of the sound in the item; the conversation is as it was."""
-    async with conversation(patch=BY_HAND) as talker:
+    async with open_session(patch=BY_HAND) as talker:
         talker.send(sound_item(np.array([0, np.nan], dtype="<f4").tobytes(), format="pcm_f32le"))
         error = (await talker.heard.nth(ErrorEvent, 1)).error
         assert (error.code, error.param, error.event_id) == ("bad_audio", "item.content[0].audio", "mine")
@@ -180,7 +180,7 @@ def sent(talker: Talker) -> list[bytes]:
 async def test_every_name_is_spoken_and_echoed(autojump_clock: MockClock, name: str) -> None:
     """As the client spelled it; each piece of wav is a file of its own."""
     fmt = parse_format(name, direction="output", param="format")
-    async with conversation(Script(word_ms=250), patch=BY_HAND | {"output_audio_format": name}) as talker:
+    async with open_session(Script(word_ms=250), patch=BY_HAND | {"output_audio_format": name}) as talker:
         talker.write("hello there")
         done = await talker.heard.nth(ResponseDone, 1)
         assert done.response.audio is not None
@@ -203,7 +203,7 @@ async def test_every_name_is_spoken_and_echoed(autojump_clock: MockClock, name: 
 @pytest.mark.parametrize("rate_hz", RATES_HZ)
 async def test_the_client_hears_its_rate_to_the_sample(autojump_clock: MockClock, rate_hz: int) -> None:
     fmt = {"type": "audio/pcm", "rate": rate_hz}
-    async with conversation(
+    async with open_session(
         Script(word_ms=250), patch=BY_HAND | {"audio": {"output": {"format": fmt}}}
     ) as talker:
         talker.write("hello there")
@@ -220,7 +220,7 @@ async def test_the_client_hears_its_rate_to_the_sample(autojump_clock: MockClock
 async def test_a_response_in_a_format_of_its_own(autojump_clock: MockClock, own: Any) -> None:
     """Only that one: the next response is as the session has it."""
     fmt = parse_format(own, direction="output", param="format")
-    async with conversation(Script(word_ms=250), patch=BY_HAND) as talker:
+    async with open_session(Script(word_ms=250), patch=BY_HAND) as talker:
         talker.write("hello there")
         await talker.heard.nth(ResponseDone, 1)
         item = MessageItem(role="user", content=(InputTextPart("hello there"),))
@@ -254,7 +254,7 @@ async def test_a_format_of_its_own_in_each_dialect(
     autojump_clock: MockClock, dialect: DialectName, own: dict[str, Any]
 ) -> None:
     """What leaves is G.711, and the response says so; a format that there is not is refused."""
-    async with conversation(Script(word_ms=250), patch=BY_HAND, dialect=dialect) as talker:
+    async with open_session(Script(word_ms=250), patch=BY_HAND, dialect=dialect) as talker:
         item = MessageItem(role="user", content=(InputTextPart("hello there"),))
         talker.send(CreateItem(item=item))
         talker.send(decode_command(json.dumps({"type": "response.create", "response": own})))
@@ -278,7 +278,7 @@ async def test_a_format_of_its_own_in_each_dialect(
 async def test_telephone_sound_is_cut_at_eight_bytes_a_millisecond(autojump_clock: MockClock) -> None:
     """A client that played 2000 bytes says 250 ms, and that is the word it heard."""
     patch = BY_HAND | {"audio": {"output": {"format": {"type": "audio/pcma"}}}}
-    async with conversation(Script(word_ms=250, replies={"go": "one two three four"}), patch=patch) as talker:
+    async with open_session(Script(word_ms=250, replies={"go": "one two three four"}), patch=patch) as talker:
         talker.write("go")
         done = await talker.heard.nth(ResponseDone, 1)
         data = b"".join(sent(talker))
@@ -316,7 +316,7 @@ async def test_an_answer_at_another_speed(
     """As long as it is to be, at its own pitch; all that is said of its length is of the sound that is heard."""
     script = Script(word_ms=250, replies={"go": "one two three four"})
     patch = BY_HAND | {"audio": {"output": {"speed": speed}}}
-    async with conversation(pipeline=make(script=script), patch=patch) as talker:
+    async with open_session(pipeline=make(script=script), patch=patch) as talker:
         talker.write("go")
         done = await talker.heard.nth(ResponseDone, 1)
         data = b"".join(sent(talker))
@@ -337,7 +337,7 @@ async def test_an_answer_at_another_speed(
 
 async def test_one_response_at_a_speed_of_its_own(autojump_clock: MockClock) -> None:
     script = Script(word_ms=250, replies={"go": "one two three four"})
-    async with conversation(pipeline=TurnsPipeline(script=script), patch=BY_HAND) as talker:
+    async with open_session(pipeline=TurnsPipeline(script=script), patch=BY_HAND) as talker:
         item = MessageItem(role="user", content=(InputTextPart("go"),))
         talker.send(CreateItem(item=item), CreateResponse(options=ResponseCreateOptions(speed=1.25)))
         await talker.heard.nth(ResponseDone, 1)

@@ -33,7 +33,7 @@ from duplex_trio.protocol.duplex import (
 )
 from duplex_trio.protocol.duplex.audio import pcm16_bytes
 from duplex_trio.protocol.duplex.session import DialectName
-from duplex_trio.testing import conversation
+from duplex_trio.testing import open_session
 from duplex_trio.testing.pictures import PNG_URL
 
 Transcribed = ConversationItemInputAudioTranscriptionCompleted
@@ -65,7 +65,7 @@ class _Seeing(ScriptedPipeline):
 
 async def test_it_is_committed_under_its_own_id(autojump_clock: MockClock) -> None:
     """Added, created, committed, done, all of the same item; its words follow, and no response."""
-    async with conversation(Script(heard=["hello"]), patch=BY_HAND) as talker:
+    async with open_session(Script(heard=["hello"]), patch=BY_HAND) as talker:
         begin = len(talker.heard.events)
         talker.send(spoken(part(1.0)))
         await talker.heard.nth(Transcribed, 1)
@@ -87,7 +87,7 @@ async def test_it_is_committed_under_its_own_id(autojump_clock: MockClock) -> No
 @pytest.mark.parametrize("dialect", ["ga", "beta"])
 async def test_for_openai_it_is_an_item_like_another(autojump_clock: MockClock, dialect: DialectName) -> None:
     """Nothing is said of a commit there, and the input buffer knows nothing of it."""
-    async with conversation(Script(heard=["hello"]), dialect=dialect) as talker:
+    async with open_session(Script(heard=["hello"]), dialect=dialect) as talker:
         talker.send(spoken(part(1.0)), CreateResponse())
         await talker.heard.nth(ResponseDone, 1)
         assert not talker.heard.of(InputAudioBufferCommitted)
@@ -97,7 +97,7 @@ async def test_for_openai_it_is_an_item_like_another(autojump_clock: MockClock, 
 async def test_words_that_came_with_it_are_told(autojump_clock: MockClock) -> None:
     """Between the commit and the end of the item, and nothing is recognised."""
     script = Script(heard=["something else"])
-    async with conversation(script, patch=BY_HAND) as talker:
+    async with open_session(script, patch=BY_HAND) as talker:
         begin = len(talker.heard.events)
         talker.send(spoken(part(0.5, transcript="my words")), CreateResponse())
         await talker.heard.nth(ResponseDone, 1)
@@ -114,7 +114,7 @@ async def test_words_that_came_with_it_are_told(autojump_clock: MockClock) -> No
 async def test_silence_is_committed_as_silence(autojump_clock: MockClock) -> None:
     """It is done without words, and no model is asked to listen to it."""
     script = Script(heard=["never"])
-    async with conversation(script, patch=BY_HAND) as talker:
+    async with open_session(script, patch=BY_HAND) as talker:
         talker.send(spoken(part(1.0, loud=False)))
         committed = await talker.heard.nth(InputAudioBufferCommitted, 1)
         assert committed.duplex is not None
@@ -126,7 +126,7 @@ async def test_silence_is_committed_as_silence(autojump_clock: MockClock) -> Non
 
 async def test_pieces_are_one_utterance(autojump_clock: MockClock) -> None:
     """Whatever formats they are in; one item with one part, one transcript."""
-    async with conversation(patch=BY_HAND) as talker:
+    async with open_session(patch=BY_HAND) as talker:
         talker.send(spoken(part(1.0), part(0.5, rate_hz=16_000, sample_rate_hz=16_000)))
         assert (await talker.heard.nth(Transcribed, 1)).transcript == "sound of 1.5 seconds"
         item = talker.heard.of(ConversationItemAdded)[0].item
@@ -136,7 +136,7 @@ async def test_pieces_are_one_utterance(autojump_clock: MockClock) -> None:
 
 async def test_images_beside_it_are_an_item_of_their_own(autojump_clock: MockClock) -> None:
     """It stands in front of the sound, where the client wanted that."""
-    async with conversation(pipeline=_Seeing(script=Script(heard=["look"])), patch=BY_HAND) as talker:
+    async with open_session(pipeline=_Seeing(script=Script(heard=["look"])), patch=BY_HAND) as talker:
         talker.send(spoken(InputTextPart("later"), item_id="text"))
         talker.send(spoken(IMAGE, part(1.0), previous_item_id="root"))
         await talker.heard.nth(Transcribed, 1)
@@ -150,7 +150,7 @@ async def test_images_beside_it_are_an_item_of_their_own(autojump_clock: MockClo
 @pytest.mark.parametrize("taken", ["mine", "mine_image"])
 async def test_a_taken_id_leaves_nothing_behind(autojump_clock: MockClock, taken: str) -> None:
     """Whether the item's id is taken or that of its images, neither enters the conversation."""
-    async with conversation(pipeline=_Seeing(script=Script()), patch=BY_HAND) as talker:
+    async with open_session(pipeline=_Seeing(script=Script()), patch=BY_HAND) as talker:
         talker.send(spoken(InputTextPart("before"), item_id=taken), spoken(IMAGE, part(1.0)))
         error = (await talker.heard.nth(ErrorEvent, 1)).error
         assert (error.code, error.event_id) == ("item_create_duplicate_item_id", "e1")
@@ -161,7 +161,7 @@ async def test_a_full_conversation_takes_neither(autojump_clock: MockClock) -> N
     """There is room for one of the two: both are refused."""
     limits = SessionLimits(conversation_items_max=2)
     pipeline = _Seeing(script=Script())
-    async with conversation(pipeline=pipeline, patch=BY_HAND, limits=limits) as talker:
+    async with open_session(pipeline=pipeline, patch=BY_HAND, limits=limits) as talker:
         talker.send(spoken(InputTextPart("before"), item_id="before"), spoken(IMAGE, part(1.0)))
         error = (await talker.heard.nth(ErrorEvent, 1)).error
         assert (error.code, error.event_id) == ("input_backpressure", "e1")
@@ -181,7 +181,7 @@ async def test_text_beside_sound_is_part_of_what_was_said(
 ) -> None:
     """Both are in the item, in their order; the model is told of both once the sound has its words."""
     script = Script(heard=["hello"])
-    async with conversation(script, patch=BY_HAND) as talker:
+    async with open_session(script, patch=BY_HAND) as talker:
         talker.send(spoken(*parts), CreateResponse())
         completed = await talker.heard.nth(Transcribed, 1)
         assert completed.content_index == index
@@ -195,7 +195,7 @@ async def test_text_beside_sound_is_part_of_what_was_said(
 async def test_text_stays_when_its_sound_has_no_words(autojump_clock: MockClock) -> None:
     """Silence beside it changes nothing about what was written."""
     script = Script()
-    async with conversation(script, patch=BY_HAND) as talker:
+    async with open_session(script, patch=BY_HAND) as talker:
         talker.send(spoken(InputTextPart("Listen!"), part(0.5, loud=False)), CreateResponse())
         assert (await talker.heard.nth(ResponseDone, 1)).response.status == "completed"
     assert script.asked[-1].prompt.messages[-1].content == "Listen!"

@@ -29,7 +29,7 @@ from duplex_trio.protocol.duplex import (
     SessionExpired,
     UpdateSession,
 )
-from duplex_trio.testing import Talker, conversation
+from duplex_trio.testing import Talker, open_session
 
 SEMANTIC = {"turn_detection": {"type": "semantic_vad", "eagerness": "high"}}
 TIMEOUT_S = 2.0
@@ -44,7 +44,7 @@ def first_time_s(talker: Talker, name: str) -> float:
 async def test_a_prepared_answer_is_there_when_the_turn_ends(autojump_clock: MockClock) -> None:
     """The answer was computed in the pause: its sound follows the commit at once, and it was asked once."""
     script = Script(heard=["hello there"])
-    async with conversation(script) as talker:
+    async with open_session(script) as talker:
         await talker.turn()
         done = await talker.heard.nth(ResponseDone, 1)
         wait_s = first_time_s(talker, "response.output_audio.delta") - first_time_s(
@@ -62,7 +62,7 @@ async def test_a_prepared_answer_is_there_when_the_turn_ends(autojump_clock: Moc
 async def test_speech_that_goes_on_discards_the_prepared_answer(autojump_clock: MockClock) -> None:
     """A pause of 400 ms inside a turn ends nothing: one item, one answer, made of the whole turn."""
     script = Script()
-    async with conversation(script) as talker:
+    async with open_session(script) as talker:
         await talker.speak(1.0)
         await talker.pause(0.4)
         await talker.turn(1.0)
@@ -79,7 +79,7 @@ async def test_speech_that_goes_on_discards_the_prepared_answer(autojump_clock: 
 async def test_a_noise_gets_no_answer(autojump_clock: MockClock) -> None:
     """Sound in which recognition finds no words: an item without text, a listen decision, no response."""
     script = Script(heard=["", "hello"])
-    async with conversation(script) as talker:
+    async with open_session(script) as talker:
         await talker.turn(0.3)
         listen = await talker.heard.nth(ResponseListen, 1)
         assert (listen.response_id, listen.response.metadata.reason) == (None, "silence_or_noise")
@@ -93,7 +93,7 @@ async def test_a_noise_gets_no_answer(autojump_clock: MockClock) -> None:
 
 async def test_a_noise_that_is_recognised_late_says_nothing(autojump_clock: MockClock) -> None:
     """When recognition takes longer than the turn's end, the response that was begun ends by listening."""
-    async with conversation(Script(heard=[""]), step_s={"asr": 0.7}) as talker:
+    async with open_session(Script(heard=[""]), step_s={"asr": 0.7}) as talker:
         await talker.turn(0.3)
         done = await talker.heard.nth(ResponseDone, 1)
         assert (done.response.status, done.response.status_details) == ("completed", None)
@@ -103,7 +103,7 @@ async def test_a_noise_that_is_recognised_late_says_nothing(autojump_clock: Mock
 async def test_an_item_that_comes_in_between_is_known_to_the_answer(autojump_clock: MockClock) -> None:
     """A prepared answer that does not know of a new item is discarded and made anew."""
     script = Script(heard=["what now", "what now"])
-    async with conversation(script) as talker:
+    async with open_session(script) as talker:
         await talker.speak(1.0)
         await talker.pause(0.35)
         assert len(script.asked) == 1
@@ -121,7 +121,7 @@ async def test_an_item_that_comes_in_between_is_known_to_the_answer(autojump_clo
 async def test_new_instructions_hold_for_the_turn_in_progress(autojump_clock: MockClock) -> None:
     """An update in the pause reaches the answer."""
     script = Script(heard=["hi"])
-    async with conversation(script) as talker:
+    async with open_session(script) as talker:
         await talker.speak(1.0)
         await talker.pause(0.35)
         talker.send(UpdateSession(patch={"instructions": "Be brief."}))
@@ -132,7 +132,7 @@ async def test_new_instructions_hold_for_the_turn_in_progress(autojump_clock: Mo
 
 async def test_a_commit_by_hand_takes_the_place_of_the_prepared_answer(autojump_clock: MockClock) -> None:
     """The client's own commit decides; what was prepared is thrown away."""
-    async with conversation(Script(heard=["hi"])) as talker:
+    async with open_session(Script(heard=["hi"])) as talker:
         await talker.speak(1.0)
         await talker.pause(0.35)
         talker.send(Commit())
@@ -145,7 +145,7 @@ async def test_a_commit_by_hand_takes_the_place_of_the_prepared_answer(autojump_
 async def test_without_create_response_nothing_is_prepared(autojump_clock: MockClock) -> None:
     """Turns are committed and transcribed; the model is not asked."""
     script = Script(heard=["hi"])
-    async with conversation(script, patch={"turn_detection": {"create_response": False}}) as talker:
+    async with open_session(script, patch={"turn_detection": {"create_response": False}}) as talker:
         await talker.turn()
         await talker.heard.nth(ConversationItemInputAudioTranscriptionCompleted, 1)
         await trio.sleep(5)
@@ -157,7 +157,7 @@ async def test_without_create_response_nothing_is_prepared(autojump_clock: MockC
 async def test_a_failed_preparation_is_made_again(autojump_clock: MockClock) -> None:
     """What fails ahead of the turn's end is no news to the client: the turn is answered, or fails, on its own."""
     script = Script(heard=["bad", "good"], fail_on=frozenset({"bad"}))
-    async with conversation(script) as talker:
+    async with open_session(script) as talker:
         await talker.turn()
         done = await talker.heard.nth(ResponseDone, 1)
         assert done.response.status == "completed"
@@ -167,7 +167,7 @@ async def test_a_failed_preparation_is_made_again(autojump_clock: MockClock) -> 
 async def test_long_turns_keep_their_beginning(autojump_clock: MockClock) -> None:
     """However long the user speaks, and without any preparation, all of the sound is committed."""
     patch = {"turn_detection": {"create_response": False}}
-    async with conversation(patch=patch) as talker:
+    async with open_session(patch=patch) as talker:
         for _ in range(3):
             await talker.turn(7.0)
         await talker.heard.nth(ConversationItemInputAudioTranscriptionCompleted, 3)
@@ -178,7 +178,7 @@ async def test_long_turns_keep_their_beginning(autojump_clock: MockClock) -> Non
 async def test_turns_in_one_burst_are_told_apart(autojump_clock: MockClock) -> None:
     """A recording of two turns sent at once becomes two items, each with its own id, sound and transcript."""
     patch = {"turn_detection": {"create_response": False, "silence_duration_ms": 300}}
-    async with conversation(Script(heard=["one", "two"]), patch=patch) as talker:
+    async with open_session(Script(heard=["one", "two"]), patch=patch) as talker:
         for loud_ms, quiet_ms in ((400, 400), (400, 800)):
             talker.append(loud_ms, loud=True)
             talker.append(quiet_ms, loud=False)
@@ -200,7 +200,7 @@ async def test_a_complete_sentence_ends_a_semantic_turn(
     autojump_clock: MockClock, heard: str, early: bool
 ) -> None:
     """What sounds complete ends after the model's short silence, anything else after the time-out."""
-    async with conversation(Script(heard=[heard]), patch=SEMANTIC) as talker:
+    async with open_session(Script(heard=[heard]), patch=SEMANTIC) as talker:
         await talker.speak(1.0)
         quiet_from_s = trio.current_time()
         await talker.pause(TIMEOUT_S + 0.2)
@@ -224,7 +224,7 @@ CHANGES = {
 async def test_what_changes_in_a_pause_does_not_make_it_longer(autojump_clock: MockClock, name: str) -> None:
     """The answer that does not know of it is made again, and the complete sentence ends the turn as ever."""
     script = Script(heard=["How are you?", "How are you?"])
-    async with conversation(script, patch=SEMANTIC) as talker:
+    async with open_session(script, patch=SEMANTIC) as talker:
         await talker.speak(1.0)
         quiet_s = trio.current_time()
         while not talker.handle.counters.speculations_started:
@@ -240,7 +240,7 @@ async def test_what_changes_in_a_pause_does_not_make_it_longer(autojump_clock: M
 
 async def test_many_changes_in_a_pause_cost_little(autojump_clock: MockClock) -> None:
     """However many there are, an answer is made again once for the sound that comes behind them."""
-    async with conversation(Script()) as talker:
+    async with open_session(Script()) as talker:
         await talker.speak(1.0)
         await talker.pause(0.3)
         for _ in range(30):
@@ -254,7 +254,7 @@ async def test_many_changes_in_a_pause_cost_little(autojump_clock: MockClock) ->
 async def test_a_semantic_turn_that_goes_on_waits_again(autojump_clock: MockClock) -> None:
     """A complete sentence followed by more speech ends nothing, and the time-out is in force again."""
     script = Script(heard=["Well.", "Well. And then"])
-    async with conversation(script, patch=SEMANTIC) as talker:
+    async with open_session(script, patch=SEMANTIC) as talker:
         await talker.speak(1.0)
         await talker.pause(0.4)
         await talker.speak(1.0)
@@ -268,7 +268,7 @@ async def test_a_semantic_turn_that_goes_on_waits_again(autojump_clock: MockCloc
 
 async def test_a_prepared_answer_keeps_nobody_alive(autojump_clock: MockClock) -> None:
     """A client whose sound stops in the middle of a pause is forgotten as any other one that is silent."""
-    async with conversation(limits=SessionLimits(idle_ttl_s=50.0)) as talker:
+    async with open_session(limits=SessionLimits(idle_ttl_s=50.0)) as talker:
         await talker.speak(0.6)
         await talker.pause(0.4)
         assert talker.handle.counters.speculations_started == 1

@@ -24,7 +24,7 @@ from duplex_trio.protocol.duplex import (
 from duplex_trio.stages.port import StageFailed, StageRequest
 from duplex_trio.stages.units import ChatPrompt, Clause, SpeechChunk, SpeechSegment, Transcript
 from duplex_trio.stages.worker import StageWorker, UnitRefused, WorkerContext
-from duplex_trio.testing import Talker, conversation, finish, open_talker, scripted_omni
+from duplex_trio.testing import Talker, finish, open_session, open_talker, scripted_omni
 from duplex_trio.testing.replicas import until
 
 pytestmark = pytest.mark.usefixtures("faults_expected")
@@ -242,7 +242,7 @@ async def test_a_failed_request_ends_a_session_that_lived_in_it(
 ) -> None:
     """The error, the failed response if there is one, and `session.expired` last: the model knows nothing more."""
     pipeline = _NativePipeline(_Plan("unit", code), at_unit)
-    async with conversation(pipeline=pipeline, patch={"turn_detection": None}) as talker:
+    async with open_session(pipeline=pipeline, patch={"turn_detection": None}) as talker:
         await talker.speak(2.1)
         await talker.pause(4.0)
         assert await talker.heard.wait_closed() == (1011, "request_cleanup")
@@ -289,7 +289,7 @@ async def test_a_dead_stage_costs_such_a_session_its_answer_and_no_more(
 async def test_a_request_that_cannot_begin_ends_such_a_session(autojump_clock: MockClock) -> None:
     """Nothing was heard, and nothing would be."""
     pipeline = _NativePipeline(_Plan("open", "unsupported"), 0)
-    async with conversation(pipeline=pipeline, patch={"turn_detection": None}) as talker:
+    async with open_session(pipeline=pipeline, patch={"turn_detection": None}) as talker:
         await talker.speak(1.5)
         assert await talker.heard.wait_closed() == (1011, "request_cleanup")
         assert [event.error.code for event in talker.heard.of(ErrorEvent)] == ["unsupported"]

@@ -35,7 +35,7 @@ from duplex_trio.protocol.duplex import (
     SessionUpdated,
     UpdateSession,
 )
-from duplex_trio.testing import Talker, conversation
+from duplex_trio.testing import Talker, open_session
 
 CITY = {
     "type": "object",
@@ -91,7 +91,7 @@ async def answered(talker: Talker, number: int, output: str = "sunny") -> Respon
 @pytest.mark.parametrize("text", ["weather", "bare"])
 async def test_a_call_without_words_is_the_whole_response(autojump_clock: MockClock, text: str) -> None:
     """No message and no sound; the arguments come in pieces and are complete in the end."""
-    async with conversation(script(), patch={"tools": [WEATHER]}) as talker:
+    async with open_session(script(), patch={"tools": [WEATHER]}) as talker:
         talker.write(text)
         done = await talker.heard.nth(ResponseDone, 1)
         (call,) = done.response.output
@@ -117,7 +117,7 @@ async def test_a_call_without_words_is_the_whole_response(autojump_clock: MockCl
 @pytest.mark.parametrize("modality", ["audio", "text"])
 async def test_words_before_a_call_are_said(autojump_clock: MockClock, text: str, modality: str) -> None:
     """The call comes behind their sound, as the next item; nothing of it is spoken or written."""
-    async with conversation(script(), patch={"tools": [WEATHER], "output_modalities": [modality]}) as talker:
+    async with open_session(script(), patch={"tools": [WEATHER], "output_modalities": [modality]}) as talker:
         talker.write(text)
         done = await talker.heard.nth(ResponseDone, 1)
         message, call = done.response.output
@@ -139,7 +139,7 @@ async def test_words_before_a_call_are_said(autojump_clock: MockClock, text: str
 async def test_a_spoken_question_a_call_and_an_answer(autojump_clock: MockClock, dialect: Dialect) -> None:
     """The whole turn, as each dialect shows it: heard, called, answered, spoken."""
     held = script()
-    async with conversation(held, dialect=dialect.value, patch={"tools": [WEATHER]}) as talker:
+    async with open_session(held, dialect=dialect.value, patch={"tools": [WEATHER]}) as talker:
         await talker.turn()
         await talker.heard.nth(ResponseDone, 1)
         done = await answered(talker, 2)
@@ -161,7 +161,7 @@ async def test_a_spoken_question_a_call_and_an_answer(autojump_clock: MockClock,
 async def test_several_calls(autojump_clock: MockClock, parallel: bool, names: list[str]) -> None:
     """All of them unless the client wants one at most; what is said behind them is made up, and not said."""
     options = ResponseCreateOptions(parallel_tool_calls=parallel)
-    async with conversation(script(), patch={"tools": [WEATHER, HANG_UP]}) as talker:
+    async with open_session(script(), patch={"tools": [WEATHER, HANG_UP]}) as talker:
         item = MessageItem(role="user", content=(InputTextPart("both"),))
         talker.send(CreateItem(item=item), CreateResponse(options=options))
         done = await talker.heard.nth(ResponseDone, 1)
@@ -180,7 +180,7 @@ async def test_without_functions_the_text_is_just_text(autojump_clock: MockClock
     """With `tool_choice` none the model is told of no functions, and nothing is looked for."""
     held = script()
     patch = {"tools": [WEATHER], "tool_choice": "none", "output_modalities": ["text"]}
-    async with conversation(held, patch=patch) as talker:
+    async with open_session(held, patch=patch) as talker:
         talker.write("weather")
         done = await talker.heard.nth(ResponseDone, 1)
         (message,) = done.response.output
@@ -195,7 +195,7 @@ async def test_a_call_that_does_not_fit_is_written_again(autojump_clock: MockClo
     told = f"That call could not be made: the arguments of get_weather do not fit: {fault}."
     again = f"{told} Write it again as it must be, or answer in plain words."
     held = script(weather=f"Well. {wrong}", **{again: PARIS})
-    async with conversation(held, patch={"tools": [WEATHER]}) as talker:
+    async with open_session(held, patch={"tools": [WEATHER]}) as talker:
         talker.write("weather")
         done = await talker.heard.nth(ResponseDone, 1)
         message, call = done.response.output
@@ -215,7 +215,7 @@ async def test_a_call_that_does_not_fit_is_written_again(autojump_clock: MockClo
 async def test_a_call_that_never_fits_fails_the_response(autojump_clock: MockClock) -> None:
     """It is said to have failed, and why; the session goes on."""
     held = Script(otherwise=lambda text: "Hello." if text.endswith("hi") else tool_call("fly"))
-    async with conversation(held, patch={"tools": [WEATHER]}) as talker:
+    async with open_session(held, patch={"tools": [WEATHER]}) as talker:
         talker.write("weather")
         done = await talker.heard.nth(ResponseDone, 1)
         assert done.response.status == "failed"
@@ -232,7 +232,7 @@ async def test_a_call_that_never_fits_fails_the_response(autojump_clock: MockClo
 async def test_a_call_can_be_demanded(autojump_clock: MockClock, choice: object) -> None:
     """The model is told so, for one response or for all."""
     held = script()
-    async with conversation(held, patch={"tools": [WEATHER], "tool_choice": choice}) as talker:
+    async with open_session(held, patch={"tools": [WEATHER], "tool_choice": choice}) as talker:
         talker.write("weather")
         await talker.heard.nth(ResponseDone, 1)
     (asked,) = held.asked
@@ -244,7 +244,7 @@ async def test_a_call_can_be_demanded(autojump_clock: MockClock, choice: object)
 async def test_a_limit_in_the_middle_of_a_call(autojump_clock: MockClock) -> None:
     """The response is incomplete, and so is the call as far as it came; the model is not told of it."""
     held = script()
-    async with conversation(held, patch={"tools": [WEATHER]}) as talker:
+    async with open_session(held, patch={"tools": [WEATHER]}) as talker:
         item = MessageItem(role="user", content=(InputTextPart("weather"),))
         talker.send(CreateItem(item=item), CreateResponse(options=ResponseCreateOptions(max_output_tokens=5)))
         done = await talker.heard.nth(ResponseDone, 1)
@@ -262,7 +262,7 @@ async def test_a_limit_in_the_middle_of_a_call(autojump_clock: MockClock) -> Non
 
 async def test_a_cancelled_answer_takes_back_the_call_behind_its_words(autojump_clock: MockClock) -> None:
     """What was not announced never was: the response has its message and nothing else."""
-    async with conversation(script(), patch={"tools": [WEATHER]}) as talker:
+    async with open_session(script(), patch={"tools": [WEATHER]}) as talker:
         talker.write("weather please")
         await talker.heard.nth(ResponseOutputAudioDelta, 1)
         talker.send(CancelResponse())
@@ -275,7 +275,7 @@ async def test_a_cancelled_answer_takes_back_the_call_behind_its_words(autojump_
 
 async def test_speech_over_the_words_before_a_call_takes_it_back(autojump_clock: MockClock) -> None:
     """The user has gone on: what the model wanted to call is not called."""
-    async with conversation(script(), patch={"tools": [WEATHER]}) as talker:
+    async with open_session(script(), patch={"tools": [WEATHER]}) as talker:
         talker.write("weather please")
         await talker.heard.nth(ResponseOutputAudioDelta, 1)
         await talker.speak(1.0)
@@ -287,7 +287,7 @@ async def test_speech_over_the_words_before_a_call_takes_it_back(autojump_clock:
 async def test_a_call_may_be_answered_later(autojump_clock: MockClock) -> None:
     """Nothing is answered by itself: an output waits for the next response, whatever is said meanwhile."""
     held = script()
-    async with conversation(held, patch={"tools": [WEATHER]}) as talker:
+    async with open_session(held, patch={"tools": [WEATHER]}) as talker:
         talker.write("weather")
         (call,) = (await talker.heard.nth(ResponseDone, 1)).response.output
         assert isinstance(call, FunctionCallItem)
@@ -342,7 +342,7 @@ async def test_parameters_that_are_no_schema_are_refused(
 ) -> None:
     """The command that declares them is, of a session and of one response; neither begins or breaks anything."""
     broken = {"type": "function", "name": "broken", "parameters": parameters}
-    async with conversation(script(), patch={"tools": [WEATHER]}) as talker:
+    async with open_session(script(), patch={"tools": [WEATHER]}) as talker:
         update = UpdateSession(patch={"tools": [WEATHER, broken]}, event_id="e1")
         # The configuration of a session has no room for very deep values, whatever they mean.
         at = "session.tools[1]" if parameters == DEEP else "session.tools[1].parameters"
@@ -369,7 +369,7 @@ async def test_a_session_cannot_choose_a_function_that_is_not_there(
 ) -> None:
     """Nor lose the one that it has chosen; what is named is what the update says."""
     chosen = {"type": "function", "name": "get_weather"}
-    async with conversation(script(), patch={"tools": [WEATHER], "tool_choice": chosen}) as talker:
+    async with open_session(script(), patch={"tools": [WEATHER], "tool_choice": chosen}) as talker:
         update = UpdateSession(patch=patch, event_id="e1")
         assert await refused(talker, update, 1) == ("invalid_value", param, "e1")
 
@@ -387,7 +387,7 @@ async def test_a_function_that_must_be_called_must_be_there(
 ) -> None:
     """Else no response begins; without the choice the next one is given."""
     chosen = {"type": "function", "name": "get_weather"}
-    async with conversation(script(), patch={"tools": [WEATHER], "tool_choice": chosen}) as talker:
+    async with open_session(script(), patch={"tools": [WEATHER], "tool_choice": chosen}) as talker:
         asked = await refused(talker, CreateResponse(options=options, event_id="e1"), 1)
         assert asked == ("invalid_value", param, "e1")
         talker.send(CreateResponse(options=ResponseCreateOptions(tool_choice="none", input=(HI,))))

@@ -34,7 +34,7 @@ from duplex_trio.protocol.duplex import (
     TurnEvent,
     UpdateSession,
 )
-from duplex_trio.testing import Talker, conversation
+from duplex_trio.testing import Talker, open_session
 
 LONG = "alpha bravo charlie delta echo foxtrot golf hotel india juliet kilo lima mike november oscar papa"
 BY_HAND = {"turn_detection": None}
@@ -119,7 +119,7 @@ async def test_a_response_from_its_beginning_to_its_end(
     autojump_clock: MockClock, situation: Situation, state: str
 ) -> None:
     """The epoch stays; the model turn counts answers."""
-    async with conversation(script(), patch=BY_HAND) as talker:
+    async with open_session(script(), patch=BY_HAND) as talker:
         assert await place(talker) == Place(0, 0, "idle", active=False)
         await situation(talker)
         now = await place(talker)
@@ -157,7 +157,7 @@ async def test_commands(
     autojump_clock: MockClock, situation: Situation, command: DuplexCommand, bumps: int, state: str
 ) -> None:
     """What cancels raises the epoch by one, and only that; whatever is refused or only reports leaves it."""
-    async with conversation(script(), patch=BY_HAND) as talker:
+    async with open_session(script(), patch=BY_HAND) as talker:
         await situation(talker)
         before = await place(talker)
         talker.send(command)
@@ -169,7 +169,7 @@ async def test_commands(
 
 async def test_an_item_truncated_while_it_plays(autojump_clock: MockClock) -> None:
     """History and the cursor follow; the session stays where it was."""
-    async with conversation(script(), patch=BY_HAND) as talker:
+    async with open_session(script(), patch=BY_HAND) as talker:
         await answering(talker)
         before = await place(talker)
         talker.send(TruncateItem(item_id=item_of_last(talker), audio_end_ms=100))
@@ -178,7 +178,7 @@ async def test_an_item_truncated_while_it_plays(autojump_clock: MockClock) -> No
 
 async def test_a_commit_and_its_answer(autojump_clock: MockClock) -> None:
     """Committed; then the answer is a new turn of the model."""
-    async with conversation(script(), patch=BY_HAND) as talker:
+    async with open_session(script(), patch=BY_HAND) as talker:
         await appended(talker)
         talker.send(Commit(response_create=False))
         assert (await place(talker)).turn_state == "user_committed"
@@ -192,7 +192,7 @@ async def test_a_commit_and_its_answer(autojump_clock: MockClock) -> None:
 
 async def test_speech_over_an_answer(autojump_clock: MockClock) -> None:
     """It interrupts once, and the next turn is answered in the new epoch."""
-    async with conversation(script()) as talker:
+    async with open_session(script()) as talker:
         await talker.turn()
         await talker.heard.nth(ResponseOutputAudioDelta, 1)
         before = await place(talker)
@@ -210,7 +210,7 @@ async def test_each_cancellation_raises_the_epoch_by_one(
     autojump_clock: MockClock, interrupt: DuplexCommand
 ) -> None:
     """Ten in a row, each with an answer between: ten epochs, and no turn number is given twice."""
-    async with conversation(script(), patch=BY_HAND) as talker:
+    async with open_session(script(), patch=BY_HAND) as talker:
         turns = []
         for epoch in range(10):
             talker.write("long")
@@ -235,7 +235,7 @@ async def test_signals_of_a_client_that_knows_better(
     autojump_clock: MockClock, event: str, state: str
 ) -> None:
     """They move the state and nothing else; a name without meaning is echoed."""
-    async with conversation(script(), patch=BY_HAND) as talker:
+    async with open_session(script(), patch=BY_HAND) as talker:
         talker.send(SignalTurn(event=event))
         told = await talker.heard.nth(TurnEvent, 1)
         assert (told.event, told.turn_state) == (event, state)
@@ -244,7 +244,7 @@ async def test_signals_of_a_client_that_knows_better(
 
 async def test_the_turns_of_a_model_that_owns_them(autojump_clock: MockClock) -> None:
     """Each turn that it ends raises the turn number; an interruption raises the epoch and leaves the number."""
-    async with conversation(pipeline=NativePipeline(answer="one two"), patch=BY_HAND) as talker:
+    async with open_session(pipeline=NativePipeline(answer="one two"), patch=BY_HAND) as talker:
         for turn in (1, 2):
             await talker.speak(1.0)
             await talker.pause(2.0)

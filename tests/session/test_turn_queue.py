@@ -10,7 +10,7 @@ from duplex_trio.models.scripted.script import Script
 from duplex_trio.protocol.duplex import CancelResponse, ErrorEvent, ResponseCreated, ResponseDone
 from duplex_trio.session.turn import Turn
 from duplex_trio.session.turn_queue import TurnQueue
-from duplex_trio.testing import conversation
+from duplex_trio.testing import open_session
 
 
 def turn(number: int, epoch: int = 0) -> Turn:
@@ -92,7 +92,7 @@ async def test_a_client_that_cancels_and_asks_again_is_always_answered(
     autojump_clock: MockClock, wait_s: float
 ) -> None:
     """Twenty times, faster than the stages let go of what was cancelled; the last one is answered."""
-    async with conversation(Script(), step_s=1.0, patch={"turn_detection": None}) as talker:
+    async with open_session(Script(), step_s=1.0, patch={"turn_detection": None}) as talker:
         for number in range(20):
             talker.write("hello")
             await talker.heard.nth(ResponseCreated, number + 1)

@@ -43,7 +43,7 @@ from duplex_trio.protocol.duplex import (
 )
 from duplex_trio.protocol.duplex.session import DialectName
 from duplex_trio.stages.port import StageOutput
-from duplex_trio.testing import Talker, conversation
+from duplex_trio.testing import Talker, open_session
 
 COMMITTED = [
     "input_audio_buffer.speech_stopped",
@@ -91,7 +91,7 @@ def collapsed(types: list[str]) -> list[str]:
 @pytest.mark.parametrize("dialect", ["ga", "beta", "duplex"])
 async def test_a_spoken_turn(autojump_clock: MockClock, dialect: DialectName) -> None:
     """Speech, its commit, the opening block, the transcript, sound with its text, the closing block."""
-    async with conversation(Script(heard=["hello there"]), dialect=dialect) as talker:
+    async with open_session(Script(heard=["hello there"]), dialect=dialect) as talker:
         await talker.turn()
         await talker.heard.nth(RateLimitsUpdated, 1)
         (done,) = talker.heard.of(ResponseDone)
@@ -116,7 +116,7 @@ async def test_a_spoken_turn(autojump_clock: MockClock, dialect: DialectName) ->
 
 async def test_a_spoken_turn_is_told_in_figures(autojump_clock: MockClock) -> None:
     """Where speech began and ended, its length as the transcript's usage, and the tokens of the answer."""
-    async with conversation(Script(heard=["hello there"])) as talker:
+    async with open_session(Script(heard=["hello there"])) as talker:
         await talker.pause(1.0)
         await talker.turn(1.0)
         done = await talker.heard.nth(ResponseDone, 1)
@@ -136,7 +136,7 @@ async def test_a_spoken_turn_is_told_in_figures(autojump_clock: MockClock) -> No
 async def test_the_next_prompt_has_the_turn_before(autojump_clock: MockClock) -> None:
     """Both sides of the first exchange come before the second question, the answer as far as it was heard."""
     script = Script(heard=["first", "second"], replies={"first": "one two three four"})
-    async with conversation(script, dialect="ga") as talker:
+    async with open_session(script, dialect="ga") as talker:
         await talker.turn()
         await talker.heard.nth(ResponseDone, 1)
         await talker.pause(2.0)
@@ -147,7 +147,7 @@ async def test_the_next_prompt_has_the_turn_before(autojump_clock: MockClock) ->
 
 async def test_without_a_transcript_there_is_no_delta(autojump_clock: MockClock) -> None:
     """Deltas show words of speech that goes on; they join to a beginning of the final transcript."""
-    async with conversation(Script(heard=["one two three"])) as talker:
+    async with open_session(Script(heard=["one two three"])) as talker:
         await talker.speak(2.0)
         deltas = talker.heard.of(ConversationItemInputAudioTranscriptionDelta)
         assert "".join(delta.delta for delta in deltas) == "one two three"
@@ -159,7 +159,7 @@ async def test_without_a_transcript_there_is_no_delta(autojump_clock: MockClock)
 
 async def test_a_written_turn_is_answered_in_speech(autojump_clock: MockClock) -> None:
     """A text message and a request for a response: the item block, the opening block, sound, the closing block."""
-    async with conversation(Script(replies={"how are you": "fine"})) as talker:
+    async with open_session(Script(replies={"how are you": "fine"})) as talker:
         begin = len(talker.heard.events)
         talker.write("how are you")
         await talker.heard.nth(RateLimitsUpdated, 1)
@@ -187,7 +187,7 @@ async def test_without_the_audio_modality_the_answer_is_text(autojump_clock: Moc
     options = (
         ResponseCreateOptions() if where == "session" else ResponseCreateOptions(output_modalities=("text",))
     )
-    async with conversation(script, patch=patch) as talker:
+    async with open_session(script, patch=patch) as talker:
         talker.send(message("hi"), CreateResponse(options=options))
         done = await talker.heard.nth(ResponseDone, 1)
         types = talker.heard.types
@@ -212,7 +212,7 @@ async def test_without_the_audio_modality_the_answer_is_text(autojump_clock: Moc
 
 async def test_a_spoken_question_can_be_answered_in_text(autojump_clock: MockClock) -> None:
     """Sound in, text out: the transcript of the question and `output_text` for the answer."""
-    async with conversation(Script(heard=["hi"]), patch={"output_modalities": ["text"]}) as talker:
+    async with open_session(Script(heard=["hi"]), patch={"output_modalities": ["text"]}) as talker:
         await talker.turn()
         await talker.heard.nth(ResponseDone, 1)
         assert talker.heard.of(ConversationItemInputAudioTranscriptionCompleted)[0].transcript == "hi"
@@ -223,7 +223,7 @@ async def test_a_spoken_question_can_be_answered_in_text(autojump_clock: MockClo
 async def test_a_response_outside_the_conversation_leaves_no_trace(autojump_clock: MockClock) -> None:
     """`conversation: none` sees the conversation but adds nothing to it."""
     script = Script()
-    async with conversation(script, dialect="ga") as talker:
+    async with open_session(script, dialect="ga") as talker:
         talker.send(message("hi"), CreateResponse(options=ResponseCreateOptions(conversation="none")))
         done = await talker.heard.nth(ResponseDone, 1)
         assert done.response.conversation_id is None
@@ -244,7 +244,7 @@ async def test_given_input_stands_for_the_conversation(autojump_clock: MockClock
         ItemReference("m2"),
     )
     options = ResponseCreateOptions(conversation="none", input=given, metadata={"topic": "classify"})
-    async with conversation(script) as talker:
+    async with open_session(script) as talker:
         talker.send(message("one", "m1"), message("two", "m2"), CreateResponse(options=options))
         done = await talker.heard.nth(ResponseDone, 1)
         assert done.response.metadata == {"topic": "classify"}
@@ -255,7 +255,7 @@ async def test_input_needs_no_conversation(autojump_clock: MockClock) -> None:
     """In an empty session `input` alone is something to answer."""
     script = Script()
     given = (MessageItem(role="user", content=(InputTextPart("given"),)),)
-    async with conversation(script) as talker:
+    async with open_session(script) as talker:
         talker.send(CreateResponse(options=ResponseCreateOptions(input=given)))
         await talker.heard.nth(ResponseDone, 1)
     assert told(script) == [("user", "given")]
@@ -264,7 +264,7 @@ async def test_input_needs_no_conversation(autojump_clock: MockClock) -> None:
 async def test_input_with_an_unknown_reference_begins_nothing(autojump_clock: MockClock) -> None:
     """The reference is refused with the client's event id; no response is created and the session goes on."""
     options = ResponseCreateOptions(input=(ItemReference("nowhere"),))
-    async with conversation() as talker:
+    async with open_session() as talker:
         talker.send(CreateResponse(options=options, event_id="e1"))
         error = (await talker.heard.nth(ErrorEvent, 1)).error
         assert (error.code, error.param, error.event_id) == ("item_not_found", "response.input[0].id", "e1")
@@ -276,7 +276,7 @@ async def test_input_with_an_unknown_reference_begins_nothing(autojump_clock: Mo
 async def test_a_response_has_its_own_instructions(autojump_clock: MockClock) -> None:
     """They replace the session's for this response only."""
     script = Script()
-    async with conversation(script, dialect="ga", patch={"instructions": "Be kind."}) as talker:
+    async with open_session(script, dialect="ga", patch={"instructions": "Be kind."}) as talker:
         talker.send(message("a"), CreateResponse(options=ResponseCreateOptions(instructions="Be brief.")))
         await talker.heard.nth(ResponseDone, 1)
         assert told(script)[0] == ("system", "Be brief.")
@@ -292,7 +292,7 @@ async def test_a_response_has_its_own_instructions(autojump_clock: MockClock) ->
 async def test_a_response_has_its_own_limits(autojump_clock: MockClock) -> None:
     """Tokens and temperature reach the model; an answer that hits the limit is `incomplete`."""
     script = Script(replies={"count": "one two three four"})
-    async with conversation(script, dialect="ga", patch={"max_output_tokens": 100}) as talker:
+    async with open_session(script, dialect="ga", patch={"max_output_tokens": 100}) as talker:
         options = ResponseCreateOptions(max_output_tokens=2, temperature=0.9)
         talker.send(message("count"), CreateResponse(options=options))
         response = (await talker.heard.nth(ResponseDone, 1)).response
@@ -308,7 +308,7 @@ async def test_a_response_has_its_own_limits(autojump_clock: MockClock) -> None:
 async def test_metadata_is_the_clients_own(autojump_clock: MockClock) -> None:
     """What the client attached is in both response objects, and nothing else is."""
     options = ResponseCreateOptions(metadata={"client_event_id": "x", "n": "1"})
-    async with conversation() as talker:
+    async with open_session() as talker:
         talker.send(message("hi"), CreateResponse(options=options))
         done = await talker.heard.nth(ResponseDone, 1)
         (created,) = talker.heard.of(ResponseCreated)
@@ -317,7 +317,7 @@ async def test_metadata_is_the_clients_own(autojump_clock: MockClock) -> None:
 
 async def test_an_empty_conversation_has_nothing_to_answer(autojump_clock: MockClock) -> None:
     """A request without input or instructions is refused; instructions alone are something to go by."""
-    async with conversation() as talker:
+    async with open_session() as talker:
         talker.send(CreateResponse(event_id="e1"))
         error = (await talker.heard.nth(ErrorEvent, 1)).error
         assert (error.code, error.event_id) == ("response_create_without_input", "e1")
@@ -327,7 +327,7 @@ async def test_an_empty_conversation_has_nothing_to_answer(autojump_clock: MockC
 
 async def test_a_second_response_is_refused_while_one_is_active(autojump_clock: MockClock) -> None:
     """OpenAI's code, the client's event id, and the first response untouched."""
-    async with conversation() as talker:
+    async with open_session() as talker:
         talker.write("hi")
         await talker.heard.nth(ResponseCreated, 1)
         talker.send(CreateResponse(event_id="e2"))
@@ -346,7 +346,7 @@ async def test_telephone_sound_both_ways(autojump_clock: MockClock, names: tuple
     }
     if not inward.startswith("audio/"):
         patch = {"input_audio_format": inward, "output_audio_format": outward}
-    async with conversation(Script(heard=["hello there"], word_ms=250), patch=patch) as talker:
+    async with open_session(Script(heard=["hello there"], word_ms=250), patch=patch) as talker:
         await _speak_ulaw(talker, loud_s=1.0, quiet_s=0.8)
         done = await talker.heard.nth(ResponseDone, 1)
         assert (
@@ -372,7 +372,7 @@ async def _speak_ulaw(talker: Talker, *, loud_s: float, quiet_s: float) -> None:
 async def test_a_response_that_waits_keeps_its_modalities(autojump_clock: MockClock) -> None:
     """Created with sound, it speaks, though the session chose text before the model was asked."""
     patch = {"turn_detection": None}
-    async with conversation(Script(heard=["hello"]), patch=patch, step_s={"asr": 1.0}) as talker:
+    async with open_session(Script(heard=["hello"]), patch=patch, step_s={"asr": 1.0}) as talker:
         talker.append(500, loud=True)
         talker.send(Commit(), CreateResponse(), UpdateSession(patch={"modalities": ["text"]}))
         done = await talker.heard.nth(ResponseDone, 1)
@@ -396,7 +396,7 @@ class _MutePipeline(TurnsPipeline):
 @pytest.mark.parametrize("asks", [True, False])
 async def test_a_model_that_gives_no_transcript(autojump_clock: MockClock, asks: bool) -> None:
     """The client is told so when the turn is over; nothing waits for it, and nothing is kept for it."""
-    async with conversation(pipeline=_MutePipeline(), patch={"turn_detection": None}) as talker:
+    async with open_session(pipeline=_MutePipeline(), patch={"turn_detection": None}) as talker:
         talker.append(800, loud=True)
         talker.send(Commit(response_create=asks))
         failed = await talker.heard.wait_for(ConversationItemInputAudioTranscriptionFailed)

@@ -33,7 +33,7 @@ from duplex_trio.protocol.duplex import (
     UpdateSession,
 )
 from duplex_trio.protocol.duplex.session import DialectName, DuplexSessionConfig
-from duplex_trio.testing import Talker, conversation
+from duplex_trio.testing import Talker, open_session
 
 
 async def update(talker: Talker, patch: dict[str, Any]) -> Mapping[str, Any]:
@@ -52,7 +52,7 @@ async def refused(talker: Talker, patch: dict[str, Any]) -> tuple[str, str | Non
 
 async def test_an_update_is_confirmed_with_the_session_in_force(autojump_clock: MockClock) -> None:
     """One `session.updated`: the new voice, and everything else as it was created."""
-    async with conversation(dialect="ga") as talker:
+    async with open_session(dialect="ga") as talker:
         created = talker.heard.of(SessionCreated)[0].session
         session = await update(talker, {"type": "realtime", "audio": {"output": {"voice": "marin"}}})
         assert session["audio"]["output"]["voice"] == "marin"
@@ -66,13 +66,13 @@ async def test_an_update_is_confirmed_with_the_session_in_force(autojump_clock: 
 async def test_only_the_duplex_dialect_is_updated_at_its_opening(autojump_clock: MockClock) -> None:
     """`session.updated` follows `session.created` there; OpenAI's clients wait for their own update's."""
     for dialect, expected in (("ga", 0), ("beta", 0), ("duplex", 1)):
-        async with conversation(dialect=dialect) as talker:  # type: ignore[arg-type]
+        async with open_session(dialect=dialect) as talker:  # type: ignore[arg-type]
             assert len(talker.heard.of(SessionUpdated)) == expected
 
 
 async def test_a_threshold_alone_keeps_detection_on(autojump_clock: MockClock) -> None:
     """A partial update merges into the detection in force; an explicit null turns it off."""
-    async with conversation(Script(heard=["one", "two"]), dialect="ga") as talker:
+    async with open_session(Script(heard=["one", "two"]), dialect="ga") as talker:
         before = talker.heard.of(SessionCreated)[0].session["audio"]["input"]["turn_detection"]
         session = await update(talker, {"audio": {"input": {"turn_detection": {"threshold": 0.8}}}})
         after = session["audio"]["input"]["turn_detection"]
@@ -91,7 +91,7 @@ async def test_a_threshold_alone_keeps_detection_on(autojump_clock: MockClock) -
 
 async def test_detection_can_be_turned_on_again(autojump_clock: MockClock) -> None:
     """What was said while it was off is not detected afterwards, unless it is recent; new speech is."""
-    async with conversation(Script(heard=["new"]), patch={"turn_detection": None}) as talker:
+    async with open_session(Script(heard=["new"]), patch={"turn_detection": None}) as talker:
         await talker.speak(5.0)
         await update(talker, {"turn_detection": {"type": "server_vad"}})
         await talker.pause(0.5)
@@ -105,7 +105,7 @@ async def test_detection_can_be_turned_on_again(autojump_clock: MockClock) -> No
 
 async def test_a_longer_silence_holds_for_speech_in_progress(autojump_clock: MockClock) -> None:
     """The detector takes new values in the middle of a turn."""
-    async with conversation(patch={"turn_detection": {"silence_duration_ms": 300}}) as talker:
+    async with open_session(patch={"turn_detection": {"silence_duration_ms": 300}}) as talker:
         await talker.speak(1.0)
         await update(talker, {"turn_detection": {"silence_duration_ms": 1500}})
         await talker.pause(1.2)
@@ -139,7 +139,7 @@ async def test_a_refused_update_changes_nothing(
 ) -> None:
     """The very same configuration stays in force; the error names the field, no `session.updated` comes."""
     script = Script()
-    async with conversation(script, dialect="ga", patch={"instructions": "Be kind."}) as talker:
+    async with open_session(script, dialect="ga", patch={"instructions": "Be kind."}) as talker:
         before = talker.handle._core.state.config
         assert await refused(talker, patch) == (code, param, "e1")
         assert talker.handle._core.state.config is before
@@ -152,7 +152,7 @@ async def test_a_refused_update_changes_nothing(
 @pytest.mark.parametrize("dialect", ["ga", "duplex"])
 async def test_the_voice_is_fixed_once_it_has_spoken(autojump_clock: MockClock, dialect: DialectName) -> None:
     """Another voice is refused, the same is no change, and the next turn works in the old one."""
-    async with conversation(dialect=dialect) as talker:
+    async with open_session(dialect=dialect) as talker:
         await update(talker, {"audio": {"output": {"voice": "tone"}}})
         talker.write("hi")
         await talker.heard.nth(ResponseDone, 1)
@@ -168,7 +168,7 @@ async def test_the_voice_is_fixed_once_it_has_spoken(autojump_clock: MockClock, 
 
 async def test_text_does_not_fix_the_voice(autojump_clock: MockClock) -> None:
     """A session that only wrote so far may still choose its voice."""
-    async with conversation(patch={"output_modalities": ["text"]}) as talker:
+    async with open_session(patch={"output_modalities": ["text"]}) as talker:
         talker.write("hi")
         await talker.heard.nth(ResponseDone, 1)
         assert (await update(talker, {"voice": "marin"}))["voice"] == "marin"
@@ -176,7 +176,7 @@ async def test_text_does_not_fix_the_voice(autojump_clock: MockClock) -> None:
 
 async def test_a_response_in_progress_keeps_its_format(autojump_clock: MockClock) -> None:
     """A new output format is for the responses that begin later."""
-    async with conversation(Script(otherwise=lambda _: "alpha bravo charlie delta echo foxtrot")) as talker:
+    async with open_session(Script(otherwise=lambda _: "alpha bravo charlie delta echo foxtrot")) as talker:
         talker.write("hi")
         await talker.heard.nth(ResponseOutputAudioDelta, 1)
         await update(talker, {"output_audio_format": "g711_ulaw"})
@@ -191,7 +191,7 @@ async def test_a_response_in_progress_keeps_its_format(autojump_clock: MockClock
 
 async def test_a_new_input_format_is_for_the_sound_behind_it(autojump_clock: MockClock) -> None:
     """Half a second as 24 kHz PCM, then half a second as 8 kHz mu-law: one second of sound."""
-    async with conversation(patch={"turn_detection": None}) as talker:
+    async with open_session(patch={"turn_detection": None}) as talker:
         talker.append(500, loud=True)
         await update(talker, {"input_audio_format": "g711_ulaw"})
         talker.send(AppendAudio(audio=(b"\x9f" * 20 + b"\x1f" * 20) * 100), Commit())
@@ -223,7 +223,7 @@ async def test_options_that_a_response_cannot_have(
     autojump_clock: MockClock, options: ResponseCreateOptions, code: str, param: str
 ) -> None:
     """Refused by name before anything begins; the conversation is as it was."""
-    async with conversation() as talker:
+    async with open_session() as talker:
         item = MessageItem(role="user", content=(InputTextPart("hi"),))
         talker.send(CreateItem(item=item), CreateResponse(options=options, event_id="e1"))
         error = (await talker.heard.nth(ErrorEvent, 1)).error
@@ -236,7 +236,7 @@ async def test_options_that_a_response_cannot_have(
 async def test_a_session_can_begin_with_the_users_words(autojump_clock: MockClock) -> None:
     """`initial_user_text` is an item from the start, to be answered when asked; changed, it is another one."""
     script = Script()
-    async with conversation(script, patch={"initial_user_text": "where were we"}) as talker:
+    async with open_session(script, patch={"initial_user_text": "where were we"}) as talker:
         talker.send(CreateResponse())
         await talker.heard.nth(ResponseDone, 1)
         assert [message.content for message in script.asked[-1].prompt.messages] == ["where were we"]
@@ -275,7 +275,7 @@ class _ChoosyPlugin(CascadePlugin):
 
 async def test_a_models_knobs_are_checked_by_the_model(autojump_clock: MockClock) -> None:
     """What the plugin refuses changes nothing; what it accepts is its configuration from then on."""
-    async with conversation(pipeline=_Choosy()) as talker:
+    async with open_session(pipeline=_Choosy()) as talker:
         state = talker.handle._core.state
         assert state.runtime_config == {"depth": 1}
         before = state.config

@@ -25,7 +25,7 @@ from duplex_trio.protocol.duplex import (
     UpdateSession,
 )
 from duplex_trio.protocol.duplex.session import DialectName
-from duplex_trio.testing import RecordingAttachment, Talker, conversation, finish, open_talker, scripted_omni
+from duplex_trio.testing import RecordingAttachment, Talker, finish, open_session, open_talker, scripted_omni
 
 DIALECTS: tuple[DialectName, ...] = ("ga", "beta", "duplex")
 BY_HAND: dict[str, Any] = {"audio": {"input": {"turn_detection": None}}}
@@ -79,7 +79,7 @@ async def answer(talker: Talker) -> None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_any_model_name_is_taken(autojump_clock: MockClock, dialect: DialectName) -> None:
     """At any time, mapped to the served model, and echoed as the client spells it."""
-    async with conversation(script(), dialect=dialect, patch={"model": "one"}) as talker:
+    async with open_session(script(), dialect=dialect, patch={"model": "one"}) as talker:
         await answer(talker)
         assert (await updated(talker, model="another"))["model"] == "another"
         assert (await updated(talker, model=None))["model"] == "another"
@@ -88,7 +88,7 @@ async def test_any_model_name_is_taken(autojump_clock: MockClock, dialect: Diale
 
 async def test_null_clears_the_voice_until_it_has_spoken(autojump_clock: MockClock) -> None:
     """It is the default one then; afterwards only what changes nothing is taken."""
-    async with conversation(script(), dialect="ga", patch={"voice": {"id": "marin"}}) as talker:
+    async with open_session(script(), dialect="ga", patch={"voice": {"id": "marin"}}) as talker:
         session = await updated(talker, audio={"output": {"voice": None}})
         assert session["audio"]["output"]["voice"] == "tone"
         await answer(talker)
@@ -98,7 +98,7 @@ async def test_null_clears_the_voice_until_it_has_spoken(autojump_clock: MockClo
 
 async def test_the_reference_voice_is_there_from_the_beginning_or_never(autojump_clock: MockClock) -> None:
     """It cannot be given later; the same is no change."""
-    async with conversation(script(), patch={"ref_audio": "data:,x"}) as talker:
+    async with open_session(script(), patch={"ref_audio": "data:,x"}) as talker:
         assert await refused(talker, ref_audio="data:,y") == (
             "ref_audio_update_unsupported",
             "session.ref_audio",
@@ -113,7 +113,7 @@ async def test_instructions_are_fixed_by_the_first_sound_where_the_model_reads_t
     """The same ones may be sent again; other models take others at any time."""
     fixed = ("instructions_update_unsupported", "session.instructions", "e1")
     for pipeline, locks in ((_Locking(script=script()), True), (ScriptedPipeline(script=script()), False)):
-        async with conversation(pipeline=pipeline, patch={"instructions": "Be kind."}) as talker:
+        async with open_session(pipeline=pipeline, patch={"instructions": "Be kind."}) as talker:
             await updated(talker, instructions="Be brief.")
             await talker.turn()
             await talker.heard.nth(ResponseDone, 1)
@@ -135,7 +135,7 @@ LATER: dict[str, tuple[dict[str, Any], str, Any, Any]] = {
 async def test_an_answer_in_progress_keeps_what_it_began_with(autojump_clock: MockClock, row: str) -> None:
     """The change is for the answers that begin later."""
     patch, field, before, after = LATER[row]
-    async with conversation(script(), dialect="ga") as talker:
+    async with open_session(script(), dialect="ga") as talker:
         talker.write("go")
         await talker.heard.nth(ResponseOutputAudioDelta, 1)
         await updated(talker, **patch)
@@ -148,7 +148,7 @@ async def test_an_answer_in_progress_keeps_what_it_began_with(autojump_clock: Mo
 async def test_sampling_changes_for_later_answers(autojump_clock: MockClock) -> None:
     """Temperature and limit reach the model with the next question."""
     asked = script()
-    async with conversation(asked, patch={"temperature": 0.3}) as talker:
+    async with open_session(asked, patch={"temperature": 0.3}) as talker:
         talker.write("go")
         await talker.heard.nth(ResponseOutputAudioDelta, 1)
         session = await updated(talker, temperature=1.1, max_tokens=40)
@@ -179,7 +179,7 @@ async def test_lists_and_objects_of_the_client_are_replaced_and_null_deletes_the
         "reasoning": ({"effort": "low"}, {"effort": "high"}, None),
         "tracing": ({"group_id": "a"}, {"group_id": "b"}, None),
     }
-    async with conversation(script(), dialect="ga") as talker:
+    async with open_session(script(), dialect="ga") as talker:
         for name, (first, second, default) in values.items():
             for sent, shown in ((first, first), (second, second), (None, default)):
                 session = await updated(talker, **{name: sent})
@@ -211,7 +211,7 @@ class _Forgetful(ScriptedPipeline):
 async def test_a_conversation_that_does_not_fit_is_cut_or_refused(autojump_clock: MockClock) -> None:
     """As `truncation` says, from the next answer on; a refused one fails alone."""
     asked = script()
-    async with conversation(pipeline=_Forgetful(script=asked), dialect="ga") as talker:
+    async with open_session(pipeline=_Forgetful(script=asked), dialect="ga") as talker:
         for _ in range(4):
             await answer(talker)
         assert len(asked.asked[-1].prompt.messages) < 7
@@ -237,7 +237,7 @@ async def test_a_conversation_that_does_not_fit_is_cut_or_refused(autojump_clock
 
 async def test_the_models_knobs_merge(autojump_clock: MockClock) -> None:
     """One level deep; null takes a knob away."""
-    async with conversation(script()) as talker:
+    async with open_session(script()) as talker:
         config = talker.handle._core.state
         await updated(talker, extra_body={"a": 1, "b": {"c": 1}})
         await updated(talker, extra_body={"b": {"d": 2}})
@@ -249,7 +249,7 @@ async def test_the_models_knobs_merge(autojump_clock: MockClock) -> None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_unknown_keys_are_kept_and_shown(autojump_clock: MockClock, dialect: DialectName) -> None:
     """At every depth, over later updates, until null; a field that OpenAI adds stops no session."""
-    async with conversation(script(), dialect=dialect) as talker:
+    async with open_session(script(), dialect=dialect) as talker:
         await updated(talker, shiny={"a": 1}, temperature=1.0)
         session = await updated(talker, shiny={"b": 2}, speed=1.2)
         assert session["shiny"] == {"a": 1, "b": 2}

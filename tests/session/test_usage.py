@@ -27,7 +27,7 @@ from duplex_trio.protocol.duplex import (
 )
 from duplex_trio.stages.port import StageOutput
 from duplex_trio.stages.worker import StageWorker, WorkerContext
-from duplex_trio.testing import Talker, conversation
+from duplex_trio.testing import Talker, open_session
 
 ASKED = "tell me a story"
 REPLY = "one two three. four five six. seven eight nine."
@@ -74,7 +74,7 @@ async def test_a_cancelled_answer_tells_what_was_written(
     autojump_clock: MockClock, command: CancelResponse | BargeIn, modality: str
 ) -> None:
     """All of the prompt, and the words that the model has written by then."""
-    async with conversation(pipeline=_StallingPipeline(5)) as talker:
+    async with open_session(pipeline=_StallingPipeline(5)) as talker:
         talker.write(ASKED)
         heard: type[ResponseOutputAudioDelta | ResponseOutputTextDelta] = ResponseOutputAudioDelta
         if modality == "text":
@@ -90,7 +90,7 @@ async def test_a_cancelled_answer_tells_what_was_written(
 
 
 async def test_speech_that_interrupts_leaves_the_count(autojump_clock: MockClock) -> None:
-    async with conversation(pipeline=_StallingPipeline(5)) as talker:
+    async with open_session(pipeline=_StallingPipeline(5)) as talker:
         talker.write(ASKED)
         await talker.heard.wait_for(ResponseOutputAudioDelta)
         await talker.speak(1.0)
@@ -100,7 +100,7 @@ async def test_speech_that_interrupts_leaves_the_count(autojump_clock: MockClock
 async def test_speech_that_waits_to_be_sent_delays_no_count(autojump_clock: MockClock) -> None:
     """Minutes of sound are held back for the client, and the model has written it all long since."""
     text = " ".join(f"word{number}." for number in range(60))
-    async with conversation(Script(replies={ASKED: text}, word_ms=5000)) as talker:
+    async with open_session(Script(replies={ASKED: text}, word_ms=5000)) as talker:
         talker.write(ASKED)
         await talker.heard.wait_for(ResponseOutputAudioDelta)
         await trio.sleep(3)
@@ -109,7 +109,7 @@ async def test_speech_that_waits_to_be_sent_delays_no_count(autojump_clock: Mock
 
 
 async def test_a_session_that_ends_tells_the_count(autojump_clock: MockClock) -> None:
-    async with conversation(pipeline=_StallingPipeline(5)) as talker:
+    async with open_session(pipeline=_StallingPipeline(5)) as talker:
         talker.write(ASKED)
         await talker.heard.wait_for(ResponseOutputAudioDelta)
         await trio.sleep(0.1)
@@ -120,23 +120,23 @@ async def test_a_session_that_ends_tells_the_count(autojump_clock: MockClock) ->
 async def test_a_failed_answer_tells_what_it_took(autojump_clock: MockClock) -> None:
     """The voice fails at its second clause, when all was written."""
     script = Script(replies={ASKED: REPLY}, fail_speaking="five")
-    async with conversation(script) as talker:
+    async with open_session(script) as talker:
         talker.write(ASKED)
         assert await counts(talker) == ("failed", (4, 9, 13))
 
 
 async def test_an_answer_that_is_cut_off_tells_its_limit(autojump_clock: MockClock) -> None:
-    async with conversation(Script(replies={ASKED: REPLY}), patch={"max_output_tokens": 4}) as talker:
+    async with open_session(Script(replies={ASKED: REPLY}), patch={"max_output_tokens": 4}) as talker:
         talker.write(ASKED)
         assert await counts(talker) == ("incomplete", (4, 4, 8))
 
 
 async def test_where_nothing_was_computed_there_is_no_count(autojump_clock: MockClock) -> None:
     """Failed before the language model had read anything, or cancelled before it did."""
-    async with conversation(Script(fail_on=frozenset({ASKED}))) as talker:
+    async with open_session(Script(fail_on=frozenset({ASKED}))) as talker:
         talker.write(ASKED)
         assert await counts(talker) == ("failed", None)
-    async with conversation(pipeline=_StallingPipeline(0)) as talker:
+    async with open_session(pipeline=_StallingPipeline(0)) as talker:
         talker.write(ASKED)
         await talker.heard.wait_for(ResponseCreated)
         talker.send(CancelResponse())
@@ -167,7 +167,7 @@ async def test_a_model_that_owns_its_turns_tells_of_each(autojump_clock: MockClo
     """The count of a turn is not carried into the next one, and a cancelled one has its own."""
     pipeline = NativePipeline(answer="one two three four")
     pipeline.plugin = _Counting()
-    async with conversation(pipeline=pipeline, patch={"turn_detection": None}) as talker:
+    async with open_session(pipeline=pipeline, patch={"turn_detection": None}) as talker:
         for number in (1, 2):
             await talker.speak(2.0)
             await talker.pause(9.0)

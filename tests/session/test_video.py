@@ -40,7 +40,7 @@ from duplex_trio.protocol.duplex import (
     ResponseListen,
     ResponseOutputAudioDelta,
 )
-from duplex_trio.testing import Talker, conversation
+from duplex_trio.testing import Talker, open_session
 from duplex_trio.testing.pictures import PNG_URL as PNG
 
 BY_HAND = {"turn_detection": None}
@@ -92,7 +92,7 @@ async def error(talker: Talker, number: int = 1) -> tuple[str, str | None]:
 async def test_a_turn_sees_the_newest_frames(autojump_clock: MockClock) -> None:
     """Two of them, once; the next turn sees what came later."""
     pipeline = WatchingPipeline()
-    async with conversation(pipeline=pipeline, patch=BY_HAND) as talker:
+    async with open_session(pipeline=pipeline, patch=BY_HAND) as talker:
         for frame in (b"1", b"2", b"3"):
             show(talker, frame)
         talker.append(1000, loud=True)
@@ -114,7 +114,7 @@ async def test_a_turn_sees_the_newest_frames(autojump_clock: MockClock) -> None:
 async def test_a_turn_that_is_only_transcribed_leaves_them(autojump_clock: MockClock) -> None:
     """The one that is answered sees them; one outside the conversation does not take them away."""
     pipeline = WatchingPipeline()
-    async with conversation(pipeline=pipeline, patch=BY_HAND) as talker:
+    async with open_session(pipeline=pipeline, patch=BY_HAND) as talker:
         show(talker, b"1")
         talker.append(500, loud=True)
         talker.send(Commit(response_create=False))
@@ -130,7 +130,7 @@ async def test_a_turn_that_is_only_transcribed_leaves_them(autojump_clock: MockC
 async def test_an_answer_that_was_prepared_has_seen_them(autojump_clock: MockClock) -> None:
     """If it is thrown away the next one sees them too."""
     pipeline = WatchingPipeline(speculation_pause_ms=200)
-    async with conversation(pipeline=pipeline) as talker:
+    async with open_session(pipeline=pipeline) as talker:
         await talker.speak(0.8)
         show(talker, b"1")
         await talker.pause(0.3)
@@ -149,7 +149,7 @@ async def test_an_answer_that_was_prepared_has_seen_them(autojump_clock: MockClo
 async def test_what_is_shown_behind_a_prepared_answer_is_for_the_next(autojump_clock: MockClock) -> None:
     """It was prepared in the pause, when there was less to see."""
     pipeline = WatchingPipeline(speculation_pause_ms=200)
-    async with conversation(pipeline=pipeline) as talker:
+    async with open_session(pipeline=pipeline) as talker:
         show(talker, b"1")
         await talker.speak(0.8)
         await talker.pause(0.4)
@@ -167,7 +167,7 @@ async def test_what_drops_the_sound_drops_them(
 ) -> None:
     """They belong to it."""
     pipeline = WatchingPipeline()
-    async with conversation(pipeline=pipeline, patch=BY_HAND) as talker:
+    async with open_session(pipeline=pipeline, patch=BY_HAND) as talker:
         show(talker, b"1")
         talker.send(command)
         talker.append(1000, loud=True)
@@ -180,7 +180,7 @@ async def test_a_flood_stays_small(autojump_clock: MockClock) -> None:
     """A thousand frames of 20 kB are two, and the sound between them is all there."""
     pipeline = WatchingPipeline()
     limits = SessionLimits(pending_input_bytes_max=2_000_000)
-    async with conversation(pipeline=pipeline, patch=BY_HAND, limits=limits) as talker:
+    async with open_session(pipeline=pipeline, patch=BY_HAND, limits=limits) as talker:
         state = talker.handle._core.state
         for _ in range(1000):
             show(talker, bytes(20_000))
@@ -192,7 +192,7 @@ async def test_a_flood_stays_small(autojump_clock: MockClock) -> None:
 async def test_they_count_against_the_limit(autojump_clock: MockClock) -> None:
     """With the sound; what is refused changes nothing, and a smaller one is taken."""
     limits = SessionLimits(pending_input_bytes_max=100_000)
-    async with conversation(pipeline=WatchingPipeline(), patch=BY_HAND, limits=limits) as talker:
+    async with open_session(pipeline=WatchingPipeline(), patch=BY_HAND, limits=limits) as talker:
         state = talker.handle._core.state
         show(talker, bytes(60_000))
         assert state.frames.held_bytes == 60_000
@@ -211,7 +211,7 @@ async def test_the_next_turn_has_its_own(autojump_clock: MockClock) -> None:
     for cut in (False, True):
         pipeline = WatchingPipeline()
         pipeline.script.heard = ["go", "and?"]
-        async with conversation(pipeline=pipeline, patch=BY_HAND) as talker:
+        async with open_session(pipeline=pipeline, patch=BY_HAND) as talker:
             talker.append(1000, loud=True)
             talker.send(Commit(response_create=True))
             await talker.heard.nth(ResponseOutputAudioDelta, 4)
@@ -233,7 +233,7 @@ async def test_the_next_turn_has_its_own(autojump_clock: MockClock) -> None:
 async def test_a_user_who_only_shows_something(autojump_clock: MockClock) -> None:
     """Is answered: by a turn without sound and an item without words."""
     pipeline = WatchingPipeline(**SEES_ONLY)
-    async with conversation(pipeline=pipeline, patch=BY_HAND) as talker:
+    async with open_session(pipeline=pipeline, patch=BY_HAND) as talker:
         show(talker, b"1", sound=b"")
         talker.send(Commit(response_create=True))
         done = await talker.heard.nth(ResponseDone, 1)
@@ -247,7 +247,7 @@ async def test_a_user_who_only_shows_something(autojump_clock: MockClock) -> Non
 async def test_silence_beside_what_is_shown_is_answered(autojump_clock: MockClock) -> None:
     """The client says that nothing was said."""
     pipeline = WatchingPipeline(**SEES_ONLY)
-    async with conversation(pipeline=pipeline, patch=BY_HAND) as talker:
+    async with open_session(pipeline=pipeline, patch=BY_HAND) as talker:
         show(talker, b"1")
         talker.send(Commit(response_create=True, is_speech=False))
         await talker.heard.nth(ResponseDone, 1)
@@ -263,7 +263,7 @@ async def test_silence_beside_what_is_shown_is_answered(autojump_clock: MockCloc
 async def test_something_shown_during_an_answer(autojump_clock: MockClock, concurrent: bool) -> None:
     """Is answered behind it, whether or not the model can work ahead."""
     pipeline = WatchingPipeline(**SEES_ONLY, supports_concurrent_turn_requests=concurrent)
-    async with conversation(pipeline=pipeline, patch=BY_HAND) as talker:
+    async with open_session(pipeline=pipeline, patch=BY_HAND) as talker:
         talker.write("go")
         await talker.heard.nth(ResponseOutputAudioDelta, 2)
         show(talker, b"1", sound=b"")
@@ -275,10 +275,10 @@ async def test_something_shown_during_an_answer(autojump_clock: MockClock, concu
 
 async def test_sound_alone_is_not_enough_for_a_model_that_must_see(autojump_clock: MockClock) -> None:
     """And pictures alone not for one that must hear."""
-    async with conversation(pipeline=WatchingPipeline(**SEES_ONLY), patch=BY_HAND) as talker:
+    async with open_session(pipeline=WatchingPipeline(**SEES_ONLY), patch=BY_HAND) as talker:
         talker.append(100, loud=True)
         assert await error(talker) == ("invalid_input_modality", "video_frames")
-    async with conversation(pipeline=WatchingPipeline(), patch=BY_HAND) as talker:
+    async with open_session(pipeline=WatchingPipeline(), patch=BY_HAND) as talker:
         show(talker, b"1", sound=b"")
         assert await error(talker) == ("invalid_input_modality", "audio")
         assert not talker.handle._core.state.frames.held_bytes
@@ -290,7 +290,7 @@ async def test_sound_alone_is_not_enough_for_a_model_that_must_see(autojump_cloc
 async def test_a_picture_in_the_conversation(autojump_clock: MockClock) -> None:
     """The model is told of it with the turn."""
     script = Script()
-    async with conversation(pipeline=TurnsPipeline(script=script)) as talker:
+    async with open_session(pipeline=TurnsPipeline(script=script)) as talker:
         item = MessageItem(role="user", content=(InputTextPart("what is it?"), InputImagePart(PNG)))
         talker.send(CreateItem(item=item), CreateResponse())
         await talker.heard.nth(ResponseDone, 1)
@@ -301,7 +301,7 @@ async def test_a_picture_in_the_conversation(autojump_clock: MockClock) -> None:
 async def test_a_picture_in_the_input_of_a_response(autojump_clock: MockClock) -> None:
     """Is told too; what is no picture is refused by its place."""
     script = Script()
-    async with conversation(pipeline=TurnsPipeline(script=script)) as talker:
+    async with open_session(pipeline=TurnsPipeline(script=script)) as talker:
         item = MessageItem(role="user", content=(InputImagePart(PNG),))
         talker.send(CreateResponse(options=ResponseCreateOptions(conversation="none", input=(item,))))
         await talker.heard.nth(ResponseDone, 1)
@@ -341,7 +341,7 @@ def looking() -> tuple[Looking, NativePipeline]:
 async def test_a_unit_brings_the_newest_frames(autojump_clock: MockClock) -> None:
     """Once; a unit behind it has those that came meanwhile, or none."""
     plugin, pipeline = looking()
-    async with conversation(pipeline=pipeline) as talker:
+    async with open_session(pipeline=pipeline) as talker:
         for frame in (b"1", b"2", b"3"):
             show(talker, frame)
         talker.append(1100, loud=True)
@@ -358,7 +358,7 @@ async def test_a_unit_that_comes_again_has_its_frames_again(autojump_clock: Mock
     """Unless newer ones came; a barge-in drops them with the sound."""
     plugin, pipeline = looking()
     plugin.takes_s = 1.0
-    async with conversation(pipeline=pipeline) as talker:
+    async with open_session(pipeline=pipeline) as talker:
         show(talker, b"1", b"2")
         talker.append(1100, loud=True)
         await trio.sleep(0.5)
@@ -387,7 +387,7 @@ async def test_silence_that_does_not_reach_the_model_leaves_the_frames(
     plugin, _ = looking()
     pipeline = NativePipeline(answer="one two three four five six seven eight nine")
     pipeline.plugin = plugin
-    async with conversation(pipeline=pipeline) as talker:
+    async with open_session(pipeline=pipeline) as talker:
         talker.append(2100, loud=True)
         talker.append(2100, loud=False)
         await talker.heard.nth(ResponseOutputAudioDelta, 3)
@@ -411,7 +411,7 @@ async def test_pictures_wait_for_the_next_sound(autojump_clock: MockClock) -> No
     """They count against the limit meanwhile, and stay few."""
     _, pipeline = looking()
     limits = SessionLimits(pending_input_bytes_max=80_000)
-    async with conversation(pipeline=pipeline, limits=limits) as talker:
+    async with open_session(pipeline=pipeline, limits=limits) as talker:
         core = talker.handle._core
         for _ in range(500):
             show(talker, bytes(10_000), sound=bytes(48))

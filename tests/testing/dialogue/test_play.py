@@ -13,9 +13,9 @@ from duplex_trio.testing import (
     Account,
     CannotDropError,
     Script,
-    conversation,
     open_client,
     open_session,
+    open_talker,
     script,
     scripted_omni,
     tool_call,
@@ -149,9 +149,9 @@ async def test_a_client_that_acknowledges_by_itself_is_left_to_it(autojump_clock
 
 
 async def test_there_must_be_a_connection_to_be_dropped(autojump_clock: MockClock) -> None:
-    async with conversation() as talker:
+    async with scripted_omni() as omni:
         with pytest.raises(CannotDropError, match="open_session"):
-            await script().drop().play(talker)
+            await script().drop().play(await open_talker(omni))
     async with inline(Script()) as client:
         with pytest.raises(CannotDropError, match="BreakableClient"):
             await script().drop().play(client)
