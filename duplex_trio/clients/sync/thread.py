@@ -114,7 +114,8 @@ class ClientThread:
         try:
             return trio.from_thread.run(run, trio_token=self._token)
         except (trio.RunFinishedError, trio.Cancelled):
-            raise DuplexSessionClosedError("client_close") from None
+            # It is the other thread's call that was cancelled, at the end of its Trio; here there is none.
+            raise DuplexSessionClosedError("client_close") from None  # noqa: ASYNC104
         except (KeyboardInterrupt, SystemExit):
             self._run_soon(scope.cancel)
             raise
@@ -147,7 +148,7 @@ class ClientThread:
             trio.run(self._carry)
         except _BodyFailedError:
             pass
-        except BaseException as raised:  # told to whoever waits: there is nobody else in this thread
+        except BaseException as raised:  # noqa: ASYNC103  told to whoever waits: nobody else is in this thread
             error = raised
         self._told.put(error or DuplexSessionClosedError("client_close"))
         self._over.put(error)
