@@ -76,9 +76,12 @@ async def connected(
             # Raised again below, outside of the nursery, which would wrap it.
             failure = error
         finally:
-            with trio.move_on_after(GOODBYE_TIMEOUT_S, shield=True):
-                await leave()
-            nursery.cancel_scope.cancel()
+            try:
+                with trio.move_on_after(GOODBYE_TIMEOUT_S, shield=True):
+                    await leave()
+            finally:
+                # Nobody else can cancel what is shielded.
+                nursery.cancel_scope.cancel()
     if failure is not None:
         raise failure
 

@@ -132,9 +132,10 @@ class DuplexClient(DuplexClientBase):
             self._to_write.set()
 
     async def _teardown(self) -> None:
-        if self._socket is not None and self._link.phase in (Phase.OPENING, Phase.CONNECTED):
+        socket = self._socket  # which the end of the connection takes away meanwhile
+        if socket is not None and self._link.phase in (Phase.OPENING, Phase.CONNECTED):
             await self._flushed.wait()
-            await self._socket.aclose()
+            await socket.aclose()
 
     def end(self, error: DuplexClientError | None, afterwards: DuplexClientError | None = None) -> None:
         """The session is over: also release whoever waits to send."""

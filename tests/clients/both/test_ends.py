@@ -120,9 +120,8 @@ async def test_the_server_ends_it(run_engine: Run, autojump_clock: MockClock) ->
         assert found["send"].reason == "kicked_out"
 
 
-async def test_a_drain_ends_it_when_its_time_is_over(run_both: Run, autojump_clock: MockClock) -> None:
-    inline, _ = run_both(LONG)
-    async with inline as engine, engine.client() as client:
+async def test_a_drain_ends_it_when_its_time_is_over(run_engine: Run, autojump_clock: MockClock) -> None:
+    async with run_engine(LONG) as engine, engine.client(**SILENT) as client:
         begin_s = trio.current_time()
 
         async def drain() -> None:
