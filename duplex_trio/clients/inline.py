@@ -17,7 +17,7 @@ import trio
 
 from duplex_trio.clients.base import DuplexClientBase
 from duplex_trio.clients.config import SessionConfig
-from duplex_trio.clients.errors import closed_by_server
+from duplex_trio.clients.errors import DuplexSessionClosedError, closed_by_server
 from duplex_trio.clients.playback import PlaybackCursor
 from duplex_trio.engine import Attachment
 from duplex_trio.entrypoints.client_messages import read_text, refusal_close_code, take_message
@@ -94,6 +94,9 @@ class InlineDuplexClient(DuplexClientBase):
         text = encode_message(command)
         async with self._sending:
             if self._handle is None:
+                if command["type"] != UpdateSession.type:
+                    # Said by a client that gave up while it opened, or before it was open.
+                    raise DuplexSessionClosedError("not open")
                 await self._open_session(text)
                 return
             await self._handle.ready()

@@ -155,3 +155,28 @@ async def test_leaving_a_cancelled_body_takes_a_second_at_most(
         assert scope.cancelled_caught
         assert trio.current_time() - begin_s <= 1.1
         await engine.settle()
+
+
+async def test_an_opening_that_takes_too_long_is_given_up(
+    run_engine: Run, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever opened it is told so, or was cancelled, and nothing of the session is left."""
+    async with run_engine(max_sessions=1) as engine:
+        open_session = engine.omni.open_session
+
+        async def open_late(**options: Any) -> Any:
+            await trio.sleep(5)
+            return await open_session(**options)
+
+        monkeypatch.setattr(engine.omni, "open_session", open_late)
+        with pytest.raises(DuplexConnectionError, match="not open within 1 s"):
+            async with engine.client(handshake_timeout_s=1):
+                pytest.fail("the session must not open")
+        with trio.move_on_after(1) as patience:
+            async with engine.client():
+                pytest.fail("the session must not open")
+        assert patience.cancelled_caught
+        monkeypatch.undo()
+        await engine.settle()
+        async with engine.client() as client:
+            assert client.connected
