@@ -147,3 +147,51 @@ async def test_a_microphone_that_is_refused_is_explained(visitor: Visitor) -> No
     assert "isn't allowed" in await visitor.notice()
     await visitor.page.click("#notice-close")
     assert await visitor.page.run("document.getElementById('notice').hidden")
+
+
+SLOW_TO_ALLOW = """(() => {
+  const ask = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
+  window.tracks = [];
+  window.allow = [];
+  navigator.mediaDevices.getUserMedia = async (wanted) => {
+    await new Promise((resolve) => window.allow.push(resolve));
+    const stream = await ask(wanted);
+    window.tracks.push(...stream.getTracks());
+    return stream;
+  };
+})()"""
+"""Somebody takes time to allow the microphone: `allow` has what lets each question be answered."""
+LIVE = "tracks.filter((track) => track.readyState === 'live').length"
+
+
+async def test_who_presses_again_while_the_browser_asks_has_one_microphone(hummer: Visitor) -> None:
+    await hummer.page.run(SLOW_TO_ALLOW)
+    await hummer.page.click("#talk")
+    await hummer.page.until("document.getElementById('say').textContent === 'Allow the microphone'")
+    await hummer.page.click("#talk")
+    await hummer.page.press("m", code=77)
+    await hummer.page.run("allow.splice(0).forEach((one) => one())")
+    await hummer.page.until("document.getElementById('talk').getAttribute('aria-pressed') === 'true'")
+    assert await hummer.page.run(LIVE) == 1
+    # Two devices, one chosen after the other before either is there: the last one stays, alone.
+    change = "document.getElementById('input').dispatchEvent(new Event('change'))"
+    await hummer.page.run(f"{change}; {change}; allow.reverse().splice(0).forEach((one) => one())")
+    await hummer.page.until(f"tracks.length === 3 && {LIVE} === 1")
+    await hummer.page.click("#end")
+    await hummer.page.until(f"{LIVE} === 0")
+
+
+async def test_who_is_muted_stays_muted(hummer: Visitor) -> None:
+    await hummer.page.click("#talk")
+    await hummer.page.until("document.getElementById('talk').getAttribute('aria-pressed') === 'true'")
+    await hummer.page.press("m", code=77)
+    await hummer.page.until("document.getElementById('talk').dataset.mic === 'off'")
+    await hummer.choose("turns-mode", "semantic_vad")
+    await hummer.page.run(
+        "(() => { const ask = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);"
+        " navigator.mediaDevices.getUserMedia = async (wanted) => {"
+        " const stream = await ask(wanted); setTimeout(() => (window.another = true), 100); return stream; };"
+        " document.getElementById('input').dispatchEvent(new Event('change')); })()"
+    )
+    await hummer.page.until("window.another")
+    assert await hummer.page.run("document.getElementById('talk').dataset.mic") == "off"

@@ -37,6 +37,9 @@ export class Call {
   #latency;
   /** @type {Microphone | null} */
   #microphone = null;
+  /** How often a microphone was asked for, and which of these it is. */
+  #listens = 0;
+  #listensTo = 0;
   #level = 0;
   #phase = "connecting";
   #answering = "";
@@ -107,26 +110,30 @@ export class Call {
   // ---------------------------------------------------------------- what people do
 
   /**
-   * Take what a microphone hears; another one replaces the one before.
-   * @param {{deviceId: string, muted: boolean}} how
+   * Take what a microphone hears. Another one replaces the one before, and is as muted as that; of several that are
+   * opened at a time the one that was asked for last stays.
+   * @param {{deviceId: string, muted: () => boolean}} how   `muted` is asked when the first one is there.
    * @throws what `Microphone.open` does
    */
   async listen({ deviceId, muted }) {
-    const before = this.#microphone;
+    const turn = (this.#listens += 1);
     const opened = await Microphone.open(
       { deviceId },
       {
         frame: (pcm16) => this.#session.append(pcm16),
         level: (rms) => (this.#level = rms),
         lost: (reason) => {
+          if (this.#microphone !== opened) return;
           this.#microphone = null;
           this.#handlers.lost(reason);
           this.#handlers.changed();
         },
       },
     );
-    if (this.#phase === "over") return opened.close();
-    opened.muted = muted;
+    if (this.#phase === "over" || turn < this.#listensTo) return opened.close();
+    this.#listensTo = turn;
+    const before = this.#microphone;
+    opened.muted = before ? before.muted : muted();
     this.#microphone = opened;
     before?.close();
     this.#handlers.changed();

@@ -50,8 +50,10 @@ let beganAt = 0;
 let drawing = 0;
 /** What is told is of a server that cannot be reached: it is over when one can. */
 let passing = false;
-/** The browser asks for leave to use the microphone. */
-let asks = false;
+/** The conversation for which the browser asks for leave to use the microphone. @type {Call | null} */
+let asking = null;
+/** Whether turns were held the last time that somebody chose. */
+let held = settings.mode === "hold";
 /** What was written last, until a conversation has taken it. */
 let unsent = "";
 
@@ -102,6 +104,7 @@ async function talk(event) {
     return show("loading", { kind: "loading" });
   }
   if (!call) begin();
+  if (asking === call) return;
   if (!call.hasMicrophone) return open();
   if (settings.mode !== "hold") return call.hear(!call.hears, TRAIL_MS);
   if (event?.detail === 0) hold(!call.hears); // by the keyboard or an aid, which cannot hold
@@ -134,15 +137,15 @@ function begin() {
 /** Let the model hear. */
 async function open() {
   const mine = call;
-  asks = true;
+  asking = mine;
   try {
-    await mine.listen({ deviceId: $("input").value, muted: settings.mode === "hold" });
+    await mine.listen({ deviceId: $("input").value, muted: () => settings.mode === "hold" });
     document.body.dataset.heard = "true";
     settings.offerDevices(await listDevices()); // their names are told only now
   } catch (error) {
     if (mine === call) tell(explainDevice(error.kind ?? error.reason, error.message), "warning");
   } finally {
-    asks = false;
+    if (asking === mine) asking = null;
     draw();
   }
 }
@@ -247,7 +250,7 @@ function drawNow() {
 /** @param {string} state @param {object} [detail] */
 function show(state, detail) {
   const { hears, hasMicrophone } = call ?? {};
-  const about = { detail, mode: settings.mode, hears, hasMicrophone, asks, waiting: Boolean(wanted) };
+  const about = { detail, mode: settings.mode, hears, hasMicrophone, asks: Boolean(call) && asking === call, waiting: Boolean(wanted) };
   const { status, said, hint, button } = wordsFor(state, about);
   document.body.dataset.state = state;
   put("status", status);
@@ -327,7 +330,10 @@ $("notice-retry").addEventListener("click", () => {
   talk();
 });
 $("turns-mode").addEventListener("change", () => {
-  if (call?.hasMicrophone) call.hear(settings.mode !== "hold", TRAIL_MS);
+  const before = held;
+  held = settings.mode === "hold";
+  // From one way to end turns to another, who is muted stays muted.
+  if (call?.hasMicrophone && held !== before) call.hear(!held, TRAIL_MS);
 });
 $("input").addEventListener("change", () => call?.hasMicrophone && open());
 $("output").addEventListener("change", () => call?.playOn($("output").value));
