@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, cast
 
 import numpy as np
@@ -13,10 +14,11 @@ import trio
 from duplex_trio.clients.base import DuplexClientBase
 from duplex_trio.clients.errors import DuplexClientError
 from duplex_trio.clients.playback import PlaybackAck
+from duplex_trio.entrypoints.client_messages import read_text, take_message
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.protocol.dialects import Dialect, render
-from duplex_trio.protocol.duplex import AppendAudio, EnvelopeMessage, decode_command
+from duplex_trio.protocol.duplex import AppendAudio, encode_message
 from duplex_trio.protocol.sound import AudioFormat, AudioOutputEncoder, Pcm, pcm16_bytes, resample
 from duplex_trio.testing.breakable import BreakableClient
 from duplex_trio.testing.dialogue.account import Account
@@ -122,15 +124,13 @@ class TalkerCaller(Caller):
                 await heard.wait_news()
 
     async def send(self, message: Mapping[str, Any]) -> None:
-        """Submit a command."""
+        """Hand it over as a server would, which answers what it cannot read with an `error`."""
         await trio.lowlevel.checkpoint()
         if self._away:
             return
-        command = decode_command(orjson.dumps(message))
-        assert not isinstance(command, EnvelopeMessage), (
-            f"{message['type']} is the connection's, not the session's"
-        )
-        self._talker.send(command)
+        read = read_text(self._talker.handle, encode_message(message))
+        if read is not None:
+            take_message(self._talker.handle, read)
 
     async def append(self, pcm: Pcm) -> None:
         """Append sound, unless there is no connection to carry it."""
@@ -187,14 +187,16 @@ class ClientCaller(Caller):
         return "closed"
 
     async def send(self, message: Mapping[str, Any]) -> None:
-        """Send it."""
-        await self._client.send(message)
+        """Send it, unless the session is over."""
+        with self._until_over():
+            await self._client.send(message)
 
     async def append(self, pcm: Pcm) -> None:
         """Append sound in the format that the client has agreed on."""
         data = self._encoded(pcm)
         if data:  # a change of rate holds the first of it back
-            await self._client.append_audio(data)
+            with self._until_over():
+                await self._client.append_audio(data)
         else:
             await trio.lowlevel.checkpoint()
 
@@ -213,6 +215,15 @@ class ClientCaller(Caller):
         """Mend it."""
         assert isinstance(self._client, BreakableClient)
         self._client.mend()
+
+    @contextmanager
+    def _until_over(self) -> Iterator[None]:
+        """Whoever speaks may find the session over before whoever listens has heard of it, and tells why."""
+        try:
+            yield
+        except DuplexClientError:
+            if not self._client.closed:
+                raise
 
     def _encoded(self, pcm: Pcm) -> bytes:
         if self._encoder is not None:

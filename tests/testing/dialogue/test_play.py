@@ -8,7 +8,13 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from duplex_trio.clients import AudioFormat, InlineDuplexClient, PlaybackCursor, SessionConfig
+from duplex_trio.clients import (
+    AudioFormat,
+    DuplexClientBase,
+    InlineDuplexClient,
+    PlaybackCursor,
+    SessionConfig,
+)
 from duplex_trio.testing import (
     Account,
     CannotDropError,
@@ -20,7 +26,7 @@ from duplex_trio.testing import (
     scripted_omni,
     tool_call,
 )
-from duplex_trio.testing.dialogue.caller import Session
+from duplex_trio.testing.dialogue.caller import Session, caller_of
 
 LONG = "one two three four five six seven eight nine ten"
 TOOL = {"type": "function", "name": "get_weather", "parameters": {"type": "object"}}
@@ -105,6 +111,37 @@ async def test_refusals_and_ends(autojump_clock: MockClock, opened: Opened) -> N
             .play(session)
         )
     assert account.ended
+
+
+@both
+async def test_what_the_server_cannot_read_is_refused_whatever_carries_it(
+    autojump_clock: MockClock, opened: Opened
+) -> None:
+    async with opened(Script()) as session:
+        account = await (
+            script()
+            .send({"type": "nonsense"})
+            .expects_error("unknown_event")
+            .send(
+                {"type": "session.resume", "session_id": "s", "resume_token": "t", "last_server_event_seq": 0}
+            )
+            .expects_error("unsupported_session_resume")
+            .write("hello")
+            .expects_reply("You said: hello")
+            .play(session)
+        )
+    assert [code for code, _ in account.errors] == ["unknown_event", "unsupported_session_resume"]
+
+
+async def test_who_speaks_may_find_the_session_over_first(autojump_clock: MockClock) -> None:
+    """Its events tell why; that nothing can be sent any more is no failure of the test."""
+    async with inline(Script()) as client:
+        assert isinstance(client, DuplexClientBase)
+        caller = caller_of(client)
+        await client.close()
+        await caller.append(np.zeros(480, np.float32))
+        await caller.send({"type": "response.create"})
+        assert await caller.listen(lambda _: None) == "closed"
 
 
 async def test_functions_of_the_test_see_the_account(autojump_clock: MockClock) -> None:
