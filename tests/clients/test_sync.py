@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import inspect
 import signal
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -13,14 +14,17 @@ import pytest
 import trio
 
 from duplex_trio.clients import (
+    DuplexClient,
     DuplexClientBase,
     DuplexConnectionError,
     DuplexProtocolError,
     DuplexSessionClosedError,
     InlineDuplexClient,
+    ResponseHandle,
     SessionConfig,
     SyncDuplexClient,
 )
+from duplex_trio.clients.sync import SyncResponse
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni
 from duplex_trio.models.scripted.pipeline import ScriptedPipeline
 from duplex_trio.models.scripted.script import Script, tool_call
@@ -80,6 +84,15 @@ def test_a_turn_is_held_with_blocking_calls(engine: Engine) -> None:
         assert (response.encoding, response.sample_rate_hz) == ("pcm16", 24_000)
         assert len(sound) == 3 * 20 * 48
         assert response.finished
+        assert not response.cut
+        assert response.played_ms == 60
+        assert response.item_id
+        assert response.created_event
+        assert response.created_event.response_id == response.response_id
+        assert response.done_event is response.wait()
+        assert client.connected
+        assert client.config == SessionConfig()
+        assert (client.model, client.playback) == (None, None)
     assert client.closed
     assert engine.left == (0, 0)
 
@@ -243,14 +256,20 @@ def test_it_works_inside_of_asyncio(engine: Engine) -> None:
     assert asyncio.run(cell()) == "one two three"
 
 
-def test_every_command_of_the_other_client_is_there() -> None:
-    for name in dir(DuplexClientBase):
-        function = getattr(DuplexClientBase, name)
-        internal = ("acknowledge_playback", "shake_hands", "open_transport", "leave", "dispatch", "end")
-        if name.startswith("_") or name in internal or not callable(function):
-            continue
+def public(thing: object, *internal: str) -> set[str]:
+    return {name for name in dir(thing) if not name.startswith("_")} - {*internal}
+
+
+def test_all_of_the_other_client_and_its_answers_is_there() -> None:
+    called_by_tasks = ("acknowledge_playback", "shake_hands", "open_transport", "leave", "dispatch", "end")
+    client = DuplexClient("ws://host")
+    own = ("url", "reconnect", "heartbeat_interval_s", "handshake_timeout_s", "headers", "connect")
+    for name in public(DuplexClientBase, *called_by_tasks) | public(client, *own, *public(DuplexClient)):
         mine = getattr(SyncDuplexClient, name)
         assert mine.__doc__, name
+    assert public(ResponseHandle("r"), "next_piece", "take", "listened", "end") <= public(SyncResponse)
+    mine, other = SyncDuplexClient.events, DuplexClientBase.events
+    assert list(inspect.signature(mine).parameters) == list(inspect.signature(other).parameters)
 
 
 @pytest.fixture(scope="module")

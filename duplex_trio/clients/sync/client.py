@@ -9,8 +9,11 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from duplex_trio.clients.base import DuplexClientBase
+from duplex_trio.clients.config import SessionConfig
 from duplex_trio.clients.errors import DuplexSessionClosedError
 from duplex_trio.clients.events import ServerEvent
+from duplex_trio.clients.fanout import SUBSCRIBER_EVENTS_MAX
+from duplex_trio.clients.playback import PlaybackCursor
 from duplex_trio.clients.sync.streams import SyncEventStream, SyncResponseStream, within
 from duplex_trio.clients.sync.thread import ClientThread
 from duplex_trio.clients.websocket import DuplexClient
@@ -127,6 +130,26 @@ class SyncDuplexClient:
         return self.client.closed
 
     @property
+    def connected(self) -> bool:
+        """Whether there is a connection that carries the session now."""
+        return self.client.connected
+
+    @property
+    def model(self) -> str | None:
+        """The model asked for."""
+        return self.client.model
+
+    @property
+    def config(self) -> SessionConfig:
+        """The settings asked for."""
+        return self.client.config
+
+    @property
+    def playback(self) -> PlaybackCursor | None:
+        """What a listener has heard, if the client acknowledges that by itself. To be read only."""
+        return self.client.playback
+
+    @property
     def session_id(self) -> str | None:
         """The server's id of the session."""
         return self.client.session_id
@@ -138,9 +161,14 @@ class SyncDuplexClient:
 
     # ------------------------------------------------------------------ events and answers
 
-    def events(self) -> SyncEventStream:
-        """Every event from now on."""
-        return SyncEventStream(self.thread, self.thread.call_now(self.client.events))
+    def events(self, *, events_max: int = SUBSCRIBER_EVENTS_MAX) -> SyncEventStream:
+        """Every event from now on. See `EventStream` for what happens to a subscriber that falls behind.
+
+        Args:
+            events_max: how many events this subscriber may be behind.
+        """
+        subscribe = partial(self.client.events, events_max=events_max)
+        return SyncEventStream(self.thread, self.thread.call_now(subscribe))
 
     def __iter__(self) -> SyncEventStream:
         return self.events()

@@ -67,6 +67,11 @@ class SyncResponse:
         return self.handle.response_id
 
     @property
+    def item_id(self) -> str | None:
+        """The conversation item that holds the answer, once known."""
+        return self.handle.item_id
+
+    @property
     def decision(self) -> str | None:
         """`speak`, `listen`, or `None` for a response that ended before it produced anything."""
         return self.handle.decision
@@ -87,6 +92,11 @@ class SyncResponse:
         return tuple(self.handle.function_calls)
 
     @property
+    def played_ms(self) -> float:
+        """Length of the sound that `audio()` has yielded."""
+        return self.handle.played_ms
+
+    @property
     def encoding(self) -> str | None:
         """Of the sound, once some of it arrived."""
         return self.handle.encoding
@@ -95,6 +105,21 @@ class SyncResponse:
     def sample_rate_hz(self) -> int | None:
         """Of the sound, once some of it arrived."""
         return self.handle.sample_rate_hz
+
+    @property
+    def cut(self) -> bool:
+        """Whether the rest of its sound must not be played."""
+        return self.handle.cut
+
+    @property
+    def created_event(self) -> ServerEvent | None:
+        """The event that opened the response."""
+        return self.handle.created_event
+
+    @property
+    def done_event(self) -> ServerEvent | None:
+        """The event that ended the response."""
+        return self.handle.done_event
 
     @property
     def status(self) -> str | None:
