@@ -275,3 +275,20 @@ async def test_a_connection_that_is_lost_is_told_with_a_countdown(
     assert "4 s" in away
     assert (can_try, tries, hidden) == (True, False, True)
     assert "12 events were caught up. The first 3.0 s of what you said meanwhile are lost." in back
+
+
+async def test_answers_are_heard_where_the_browser_has_no_worklets(
+    browser: str, talk_server: ServedPort
+) -> None:
+    """As it is where the page comes without TLS from another machine."""
+    async with visit_talk(browser, talk_server.port, quiet=False) as visitor:
+        await visitor.page.run("delete BaseAudioContext.prototype.audioWorklet")
+        await visitor.write(LONG)
+        await visitor.heard("You said: one")
+        await visitor.state("speaking")
+        await visitor.page.press("Escape")
+        await visitor.page.until("document.querySelector('#turns [data-state=interrupted]')")
+        await visitor.write("go on")
+        await visitor.heard("go on")
+        await visitor.state("listening")
+        assert {complaint.kind for complaint in visitor.page.complaints} <= {"deprecation"}

@@ -4,6 +4,7 @@
  * What has been heard are the samples that were really played, less those that are still on their way to the ear.
  */
 
+import { playNode } from "./play-node.js";
 import { Resampler } from "./resampler.js";
 
 /** @typedef {{responseId: string, itemId: string, playedMs: number}} Played */
@@ -30,7 +31,7 @@ const ENDED_KEPT = 64;
 export class Player {
   #context;
   #handlers;
-  /** @type {AudioWorkletNode | null} */
+  /** @type {Awaited<ReturnType<typeof playNode>> | null} */
   #node = null;
   #gain;
   /** @type {object[]} what came before the node was there */
@@ -124,13 +125,11 @@ export class Player {
 
   async #load() {
     try {
-      await moduleOf(this.#context);
+      this.#node = await playNode(this.#context);
     } catch (error) {
       console.warn("this browser cannot play", error);
       return;
     }
-    const options = { numberOfInputs: 0, numberOfOutputs: 1, outputChannelCount: [1] };
-    this.#node = new AudioWorkletNode(this.#context, "play", options);
     this.#node.port.onmessage = ({ data }) => (data.silenced ? this.#silenced(data.silenced) : this.#report(data));
     this.#node.connect(this.#gain);
     for (const message of this.#early.splice(0)) this.#post(message);
@@ -244,14 +243,4 @@ export class Player {
     this.#ended.add(responseId);
     if (this.#ended.size > ENDED_KEPT) this.#ended.delete(this.#ended.values().next().value);
   }
-}
-
-/** What each context has loaded. @type {WeakMap<AudioContext, Promise<void>>} */
-const modules = new WeakMap();
-
-function moduleOf(context) {
-  if (!modules.has(context)) {
-    modules.set(context, context.audioWorklet.addModule(new URL("play-worklet.js", import.meta.url)));
-  }
-  return modules.get(context);
 }
