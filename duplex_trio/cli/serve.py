@@ -24,7 +24,7 @@ from duplex_trio.cli.compose import (
     plan_video,
     read_deploy,
 )
-from duplex_trio.cli.errors import CommandError
+from duplex_trio.cli.errors import CommandError, UsageError
 from duplex_trio.cli.log import LEVELS, configure_logging
 from duplex_trio.deploy import PLATFORMS, DeployConfig
 from duplex_trio.entrypoints.omni_base import WarmUpError
@@ -174,7 +174,7 @@ def run(args: argparse.Namespace) -> int:
     _refuse_options_of_sessions(args, plan)
     video = plan_video(args.video_model, plan, platform=args.platform)
     if (args.certfile is None) != (args.keyfile is None):
-        raise CommandError("--certfile and --keyfile come together")
+        raise UsageError("--certfile and --keyfile come together")
     options = serve_options(args, deploy)
     if not is_loopback(options.host) and not options.api_keys:
         log.warning(
@@ -210,11 +210,11 @@ def _refuse_options_of_sessions(args: argparse.Namespace, plan: StartPlan) -> No
     mode = plan.session_mode
     for option, value in (("--max-sessions", args.max_sessions), ("--instructions", args.instructions)):
         if value is not None:
-            raise CommandError(
+            raise UsageError(
                 f"{option} is about sessions, and this deployment has none (session_mode: {mode})"
             )
     if mode == "video" and args.max_chats is not None:
-        raise CommandError(f"--max-chats is about chats, and this deployment has none (session_mode: {mode})")
+        raise UsageError(f"--max-chats is about chats, and this deployment has none (session_mode: {mode})")
 
 
 def serve_options(args: argparse.Namespace, deploy: DeployConfig) -> ServeOptions:

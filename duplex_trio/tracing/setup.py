@@ -55,7 +55,7 @@ def open_tracer(option: bool | None, environ: Mapping[str, str], *, transcripts:
 
     Raises:
         TracingUnavailableError: the extra `otel` is not installed, or another exporter or protocol is asked for than
-            OTLP over HTTP.
+            OTLP over HTTP, or the SDK refuses what a variable says.
     """
     if not wants_tracing(option, environ):
         return NO_TRACER
@@ -67,7 +67,10 @@ def open_tracer(option: bool | None, environ: Mapping[str, str], *, transcripts:
         raise TracingUnavailableError(f"OTLP over {protocol} is not there: set it to {_PROTOCOL}")
     if not _installed():
         raise TracingUnavailableError('traces need the extra "otel": pip install ".[otel]"')
-    return _otlp_tracer(environ, transcripts=transcripts)
+    try:
+        return _otlp_tracer(environ, transcripts=transcripts)
+    except ValueError as error:  # a number that is none, a batch that is larger than the queue
+        raise TracingUnavailableError(f"the SDK refuses an OTEL_ variable: {error}") from error
 
 
 def _installed() -> bool:

@@ -261,7 +261,7 @@ def test_a_server_that_is_not_there_is_a_problem(free_port: int, capsys: pytest.
 
 
 def test_a_url_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["doctor", "--url", "ftp://x"]) == 1
+    assert main(["doctor", "--url", "ftp://x"]) == 2
     assert capsys.readouterr().err.startswith("duplex-trio: --url: ")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import subprocess
 import sys
 import types
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from duplex_trio.cli import main as main_module
-from duplex_trio.cli.errors import CommandError
+from duplex_trio.cli.errors import CommandError, UsageError
 from duplex_trio.cli.main import main
 from duplex_trio.models.errors import ModelNotInstalledError
 
@@ -59,6 +60,7 @@ def test_the_status_is_the_commands(command: Install) -> None:
             1,
             "duplex-trio: It cannot be done.\nline 1\nline 2\n",
         ),
+        (UsageError("Not both."), 2, "duplex-trio: Not both.\n"),
         (ModelNotInstalledError("Not there."), 1, "duplex-trio: Not there.\n"),
         (ExceptionGroup("", [ExceptionGroup("", [CommandError("Deep.")])]), 1, "duplex-trio: Deep.\n"),
         (CommandError("Stopped.", status=130), 130, "duplex-trio: Stopped.\n"),
@@ -142,6 +144,47 @@ def test_a_reader_that_went_away_is_no_error() -> None:
     )
     os.close(writing)
     assert (done.returncode, done.stderr) == (1, b"")
+
+
+@pytest.mark.parametrize(
+    ("output", "status", "said"),
+    [
+        (">&-", 0, ""),
+        (">&- 2>&-", 0, ""),
+        (">/dev/full", 1, "duplex-trio: cannot be written: No space left on device\n"),
+    ],
+)
+def test_an_output_that_takes_nothing_is_told_in_a_sentence(output: str, status: int, said: str) -> None:
+    line = f"{shlex.quote(sys.executable)} -m duplex_trio models {output}"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (status, said)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "shown"),
+    [
+        ("ascii", b"? ?\n"),
+        ("latin-1", b"? ?\n"),
+        ("ascii:surrogateescape", b"? ?\n"),
+        ("utf-8", "✓ ?\n".encode()),
+        ("utf-8:surrogateescape", "✓ ".encode() + b"\xe9\n"),
+    ],
+)
+def test_a_terminal_that_lacks_a_sign_gets_another_one(encoding: str, shown: bytes) -> None:
+    code = (
+        "import sys\nfrom duplex_trio.cli.main import _let_output_take_everything\n"
+        "_let_output_take_everything()\n"
+        "print('\\u2713 \\udce9')\n"
+        "print('\\u2713 \\udce9', file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        check=True,
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+    )
+    assert done.stdout == shown
+    assert done.stderr
 
 
 @pytest.mark.parametrize("name", ["completion", "doctor", "install", "models", "serve", "talk"])

@@ -3,6 +3,7 @@
 After a change on purpose: `python -m pytest tests/cli/test_reference.py --renew-golden`.
 """
 
+import re
 from pathlib import Path
 
 import pytest
@@ -34,3 +35,8 @@ def test_every_command_and_every_option_has_its_help() -> None:
         assert f"`duplex-trio {name}`" in page
     assert "| |" not in page.replace(" |\n| ", "")
     assert whole_parser().format_help().startswith("usage: duplex-trio")
+
+
+def test_no_cell_is_cut_by_a_bar_within_it() -> None:
+    rows = [line for line in reference().splitlines() if line.startswith("|")]
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {3}

@@ -56,7 +56,8 @@ def test_what_does_not_go_together_is_said(
     arguments: list[str], complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    assert main(["talk", *arguments, "--out", str(out)]) == 1
+    wrong_usage = arguments != ["missing.wav"]
+    assert main(["talk", *arguments, "--out", str(out)]) == (2 if wrong_usage else 1)
     captured = capsys.readouterr()
     assert complaint in captured.err
     assert captured.out == ""

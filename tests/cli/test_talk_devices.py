@@ -8,8 +8,8 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from types import ModuleType
-from typing import Any
+from types import ModuleType, SimpleNamespace
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ import trio
 from duplex_trio.cli.errors import CommandError
 from duplex_trio.cli.main import main
 from duplex_trio.cli.talk.conversation import TalkOptions
-from duplex_trio.cli.talk.devices import find_devices, list_devices
+from duplex_trio.cli.talk.devices import find_devices, list_devices, open_devices
 from duplex_trio.cli.talk.run import run_talk
 from duplex_trio.cli.talk.view import SilentView
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni
@@ -171,6 +171,28 @@ def test_a_machine_without_devices_says_so(library: Library) -> None:
     library.devices.clear()
     with pytest.raises(CommandError, match="There is no device for sound"):
         list_devices()
+
+
+@pytest.mark.parametrize("kind", ["InputStream", "OutputStream"])
+@pytest.mark.parametrize("moment", ["opened", "started"])
+def test_a_device_that_refuses_is_said_whenever_it_does(
+    library: Library, monkeypatch: pytest.MonkeyPatch, kind: str, moment: str
+) -> None:
+    make = getattr(library, kind)
+
+    def refuse() -> NoReturn:
+        raise PortAudioError("Device unavailable")
+
+    def refusing(**options: Any) -> Stream:
+        stream: Stream = refuse() if moment == "opened" else make(**options)
+        monkeypatch.setattr(stream._thread, "start", refuse)
+        return stream
+
+    monkeypatch.setattr(library, kind, refusing)
+    deaf: Any = SimpleNamespace(callback=lambda *_: None, finished=lambda: None)
+    said = "The sound devices cannot be opened: Device unavailable"
+    with pytest.raises(CommandError, match=said), open_devices(find_devices(), deaf, deaf):
+        pass
 
 
 def test_a_missing_library_is_said_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -51,6 +52,31 @@ def test_where_nothing_is_wanted_nothing_is_made() -> None:
 def test_what_cannot_be_had_is_said(environ: Mapping[str, str], says: str) -> None:
     with pytest.raises(TracingUnavailableError, match=says):
         open_tracer(True, environ, transcripts=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "99999"),
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "-1"),
+        ("OTEL_SPAN_LINK_COUNT_LIMIT", "x"),
+    ],
+)
+def test_what_the_sdk_refuses_is_said(name: str, value: str) -> None:
+    """In a process of its own: some of it is read when the SDK is imported."""
+    code = (
+        "import os\nfrom duplex_trio.tracing.setup import TracingUnavailableError, open_tracer\n"
+        "try:\n    open_tracer(True, os.environ, transcripts=False)\n"
+        "except TracingUnavailableError as error:\n    print(error)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, name: value},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith("the SDK refuses an OTEL_ variable: ")
 
 
 def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from duplex_trio.cli.doctor.report import show, sum_up
 from duplex_trio.cli.doctor.server import check_server
 from duplex_trio.cli.doctor.sound import check_sound
 from duplex_trio.cli.doctor.turn import check_import, check_turn
-from duplex_trio.cli.errors import CommandError
+from duplex_trio.cli.errors import UsageError
 from duplex_trio.cli.own_server import API_KEY_VARIABLE
 from duplex_trio.clients.url import build_realtime_url
 from duplex_trio.models.cache import ModelCache, cache_root
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     """Look, and tell; 0 without a problem, else 1.
 
     Raises:
-        CommandError: the URL is none to connect to.
+        UsageError: the URL is none to connect to, or options do not go together.
     """
     console = Console()
     findings: list[Finding] = []
@@ -82,10 +82,12 @@ def run(args: argparse.Namespace) -> int:
 def _findings(args: argparse.Namespace) -> Iterable[Finding]:
     if args.url is None:
         return _of_this_machine(args)
+    if args.full:
+        raise UsageError("--full is about this machine, not about --url")
     try:
         build_realtime_url(args.url)
     except ValueError as error:
-        raise CommandError(f"--url: {error}") from None
+        raise UsageError(f"--url: {error}") from None
     return trio.run(_of_a_server, args.url, args.api_key)
 
 

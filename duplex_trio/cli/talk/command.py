@@ -14,7 +14,7 @@ import attrs
 import trio
 from rich.console import Console
 
-from duplex_trio.cli.errors import CommandError
+from duplex_trio.cli.errors import CommandError, UsageError
 from duplex_trio.cli.own_server import API_KEY_VARIABLE, explanation, leaves_of, logging_to
 from duplex_trio.cli.talk.conversation import TalkOptions
 from duplex_trio.cli.talk.devices import list_devices
@@ -126,21 +126,22 @@ def talk_options(args: argparse.Namespace) -> TalkOptions:
     """The options as a conversation takes them, with the recordings read.
 
     Raises:
-        CommandError: they do not go together, or a recording cannot be read.
+        UsageError: they do not go together.
+        CommandError: a recording cannot be read.
     """
     models = {"llm": args.llm, "asr": args.asr, "tts": args.tts}
     if args.mic and args.wav:
-        raise CommandError("--mic and recordings exclude each other")
+        raise UsageError("--mic and recordings exclude each other")
     for option in ("input_device", "output_device", "half_duplex"):
         if getattr(args, option) and not args.mic:
-            raise CommandError(f"--{option.replace('_', '-')} is about --mic")
+            raise UsageError(f"--{option.replace('_', '-')} is about --mic")
     if args.url is not None:
         if args.deploy is not None or any(models.values()):
-            raise CommandError("--deploy, --llm, --asr and --tts choose what is served here, not of --url")
+            raise UsageError("--deploy, --llm, --asr and --tts choose what is served here, not of --url")
         try:
             build_realtime_url(args.url)
         except ValueError as error:
-            raise CommandError(f"--url: {error}") from None
+            raise UsageError(f"--url: {error}") from None
     return TalkOptions(
         utterances=[] if args.mic else load_utterances(args.wav),
         barge_in_after_s=None if args.no_barge_in else args.barge_in_after,

@@ -6,7 +6,7 @@ A device is opened at the rate that we want, where its driver takes that, and at
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any, Literal
 
@@ -105,28 +105,30 @@ def open_devices(devices: SoundDevices, microphone: LiveMicrophone, speaker: Lou
         CommandError: a device cannot be opened.
     """
     library, source, sink = devices.library, devices.source, devices.sink
-    try:
-        recording = library.InputStream(
-            device=source.index,
-            samplerate=source.rate_hz,
-            channels=1,
-            dtype="float32",
-            blocksize=source.rate_hz * FRAME_MS // 1000,
-            callback=microphone.callback,
-            finished_callback=microphone.finished,
-        )
-        playing = library.OutputStream(
-            device=sink.index,
-            samplerate=sink.rate_hz,
-            channels=1,
-            dtype="float32",
-            callback=speaker.callback,
-        )
-    except library.PortAudioError as error:
-        raise CommandError(
-            f"The sound devices cannot be opened: {error}. Other ones: duplex-trio talk --devices"
-        ) from None
-    with recording, playing:
+    with ExitStack() as opened:
+        try:
+            recording = library.InputStream(
+                device=source.index,
+                samplerate=source.rate_hz,
+                channels=1,
+                dtype="float32",
+                blocksize=source.rate_hz * FRAME_MS // 1000,
+                callback=microphone.callback,
+                finished_callback=microphone.finished,
+            )
+            playing = library.OutputStream(
+                device=sink.index,
+                samplerate=sink.rate_hz,
+                channels=1,
+                dtype="float32",
+                callback=speaker.callback,
+            )
+            for stream in (recording, playing):  # a device that others hold refuses at its start only
+                opened.enter_context(stream)
+        except library.PortAudioError as error:
+            raise CommandError(
+                f"The sound devices cannot be opened: {error}. Other ones: duplex-trio talk --devices"
+            ) from None
         yield float(playing.latency)
 
 

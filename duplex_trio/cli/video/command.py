@@ -16,7 +16,7 @@ from typing import Any
 import trio
 from rich.console import Console
 
-from duplex_trio.cli.errors import INTERRUPTED, CommandError
+from duplex_trio.cli.errors import INTERRUPTED, CommandError, UsageError
 from duplex_trio.cli.own_server import API_KEY_VARIABLE, explanation, leaves_of, logging_to
 from duplex_trio.cli.video.file import ClipFile
 from duplex_trio.cli.video.recording import ClipOptions
@@ -132,20 +132,21 @@ def clip_options(args: argparse.Namespace) -> tuple[ClipOptions, Path]:
     """The options as a clip takes them, and where it goes.
 
     Raises:
-        CommandError: they do not go together, or one of them is wrong.
+        UsageError: they do not go together, or one of them is wrong.
+        CommandError: the file cannot be there, or PyAV is not.
     """
     form = args.format or _FORMATS.get("" if args.out is None else args.out.suffix.lower(), "m4s")
     path: Path = args.out or Path(f"video{_SUFFIXES[form]}")
     named = _FORMATS.get(path.suffix.lower(), form)
     if named != form:
-        raise CommandError(f"--out {path} has the name of another format than --format {form}")
+        raise UsageError(f"--out {path} has the name of another format than --format {form}")
     if path.is_dir():
         raise CommandError(f"--out: {path} is a folder")
     if args.url is not None:
         try:
             build_video_url(args.url)
         except ValueError as error:
-            raise CommandError(f"--url: {error}") from None
+            raise UsageError(f"--url: {error}") from None
     elif importlib.util.find_spec("av") is None:
         raise CommandError("making a video needs PyAV: pip install av")
     options = ClipOptions(
@@ -170,9 +171,9 @@ def _wanted(args: argparse.Namespace) -> Iterator[tuple[float, str]]:
             at_s = parse_time(time)
             yield at_s, _prompt(prompt)
         except argparse.ArgumentTypeError as error:
-            raise CommandError(f"--then: {error}") from None
+            raise UsageError(f"--then: {error}") from None
         if at_s >= args.seconds:
-            raise CommandError(
+            raise UsageError(
                 f"--then {time}: the clip has ended by then; it is {shown_time(args.seconds)} long"
             )
 
