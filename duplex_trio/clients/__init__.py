@@ -22,6 +22,7 @@ from duplex_trio.clients.errors import (
 from duplex_trio.clients.events import FunctionCall, ServerEvent
 from duplex_trio.clients.fanout import EventStream
 from duplex_trio.clients.inline import InlineDuplexClient
+from duplex_trio.clients.media import audio_data_url, image_data_url, read_pcm16_wav, write_pcm16_wav
 from duplex_trio.clients.playback import PlaybackCursor
 from duplex_trio.clients.reconnect import ReconnectPolicy
 from duplex_trio.clients.responses import ResponseHandle, ResponseStream
@@ -54,6 +55,10 @@ __all__ = [
     "SessionConfig",
     "SyncDuplexClient",
     "VideoChunk",
+    "audio_data_url",
     "build_realtime_url",
     "build_video_url",
+    "image_data_url",
+    "read_pcm16_wav",
+    "write_pcm16_wav",
 ]

@@ -1,0 +1,64 @@
+"""Sound and pictures as a client hands them over: data URLs, and WAV files of 16-bit mono sound."""
+
+from __future__ import annotations
+
+import wave
+from os import PathLike
+
+import pybase64
+
+
+def audio_data_url(data: bytes, media_type: str = "audio/wav") -> str:
+    """A sound file's bytes as a data URL (wire.md 9.5)."""
+    return _data_url(data, media_type)
+
+
+def image_data_url(data: bytes, media_type: str = "image/jpeg") -> str:
+    """A picture file's bytes as a data URL (wire.md 9.5)."""
+    return _data_url(data, media_type)
+
+
+def read_pcm16_wav(path: str | PathLike[str], sample_rate_hz: int) -> bytes:
+    """The samples of a WAV file that is 16-bit mono at exactly this rate, as little-endian pcm16.
+
+    `load_wav` reads any WAV file, and resamples it.
+
+    Raises:
+        ValueError: it is missing, is no such file, or has another rate.
+    """
+    try:
+        with wave.open(str(path), "rb") as file:
+            found = (file.getnchannels(), file.getsampwidth(), file.getframerate())
+            pcm = file.readframes(file.getnframes())
+    except (wave.Error, EOFError) as error:
+        raise ValueError(f"{path}: not a WAV file of 16-bit samples: {error}") from None
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror or error}") from None
+    if found != (1, 2, sample_rate_hz):
+        channels, width, rate_hz = found
+        raise ValueError(
+            f"{path}: {channels} channels of {8 * width} bits at {rate_hz} Hz, "
+            f"not 1 of 16 bits at {sample_rate_hz} Hz"
+        )
+    return pcm
+
+
+def write_pcm16_wav(path: str | PathLike[str], pcm: bytes, sample_rate_hz: int) -> None:
+    """Write little-endian pcm16 as a mono WAV file.
+
+    Raises:
+        ValueError: the bytes are no whole samples, or the rate is not positive.
+    """
+    if len(pcm) % 2:
+        raise ValueError(f"{len(pcm)} bytes are no whole 16-bit samples")
+    if sample_rate_hz <= 0:
+        raise ValueError(f"sample_rate_hz must be positive, not {sample_rate_hz}")
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(sample_rate_hz)
+        file.writeframes(pcm)
+
+
+def _data_url(data: bytes, media_type: str) -> str:
+    return f"data:{media_type};base64,{pybase64.b64encode(data).decode()}"
