@@ -14,8 +14,8 @@ import trio
 from attrs import frozen
 
 from duplex_trio.benchmarks.caller import DETECTED, Caller, call, sound
-from duplex_trio.benchmarks.figures import Spread, spread
 from duplex_trio.benchmarks.pipeline import BURST, STICK, TALK, BenchPipeline
+from duplex_trio.clients.distribution import Distribution, distribution_summary
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni, DuplexSessionHandle
 from duplex_trio.protocol.duplex import BargeIn
 
@@ -59,29 +59,35 @@ class BargeIns:
     cancels: tuple[Cancel, ...]
 
     @property
-    def decide_us(self) -> Spread | None:
+    def decide_us(self) -> Distribution | None:
         """From the command to the end of the epoch."""
-        return spread([cancel.decide_us for cancel in self.cancels])
+        return distribution_summary([cancel.decide_us for cancel in self.cancels])
 
     @property
-    def terminal_us(self) -> Spread | None:
+    def terminal_us(self) -> Distribution | None:
         """From the command to the terminal event."""
-        return spread([cancel.terminal_us for cancel in self.cancels])
+        return distribution_summary([cancel.terminal_us for cancel in self.cancels])
 
     @property
-    def arrival_us(self) -> Spread | None:
+    def arrival_us(self) -> Distribution | None:
         """From the command's arrival to the end of the epoch; None where it did not have to wait."""
-        return spread([cancel.arrival_us for cancel in self.cancels if cancel.arrival_us is not None])
+        return distribution_summary(
+            [cancel.arrival_us for cancel in self.cancels if cancel.arrival_us is not None]
+        )
 
     @property
-    def silence_us(self) -> Spread | None:
+    def silence_us(self) -> Distribution | None:
         """From the command to silence."""
-        return spread([cancel.silence_us for cancel in self.cancels if cancel.silence_us is not None])
+        return distribution_summary(
+            [cancel.silence_us for cancel in self.cancels if cancel.silence_us is not None]
+        )
 
     @property
-    def abort_us(self) -> Spread | None:
+    def abort_us(self) -> Distribution | None:
         """From the command to the release of the stages."""
-        return spread([cancel.abort_us for cancel in self.cancels if cancel.abort_us is not None])
+        return distribution_summary(
+            [cancel.abort_us for cancel in self.cancels if cancel.abort_us is not None]
+        )
 
     @property
     def stale_deltas_max(self) -> int:

@@ -8,34 +8,13 @@ import os
 import platform
 import resource
 import sys
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-import numpy as np
 import trio
 from attrs import frozen
 
 _STATM = Path("/proc/self/statm")
-
-
-@frozen
-class Spread:
-    """Many readings in short. Percentiles are readings themselves (nearest rank), not values between two."""
-
-    count: int
-    mean: float
-    p50: float
-    p99: float
-    max: float
-
-
-def spread(readings: Sequence[float]) -> Spread | None:
-    """Sum readings up; None if there are none."""
-    if not readings:
-        return None
-    p50, p99 = np.percentile(readings, (50, 99), method="inverted_cdf")
-    return Spread(len(readings), float(np.mean(readings)), float(p50), float(p99), float(max(readings)))
 
 
 def cpu_s() -> float:

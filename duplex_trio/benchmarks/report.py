@@ -9,11 +9,12 @@ from attrs import asdict, frozen
 
 from duplex_trio.benchmarks.appends import AppendCost
 from duplex_trio.benchmarks.barge_in import BargeIns
-from duplex_trio.benchmarks.figures import Machine, Spread
+from duplex_trio.benchmarks.figures import Machine
 from duplex_trio.benchmarks.memory import Memory
 from duplex_trio.benchmarks.settings import EngineBenchSettings
 from duplex_trio.benchmarks.talking import Talking
 from duplex_trio.benchmarks.units import Units
+from duplex_trio.clients.distribution import Distribution
 
 
 @frozen(kw_only=True)
@@ -113,5 +114,5 @@ def _talking(measured: Talking) -> dict[str, Any]:
     }
 
 
-def _spread(readings: Spread | None) -> dict[str, Any] | None:
+def _spread(readings: Distribution | None) -> dict[str, Any] | None:
     return None if readings is None else asdict(readings)

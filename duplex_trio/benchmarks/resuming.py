@@ -10,9 +10,9 @@ from typing import Any
 import orjson
 import trio
 
-from duplex_trio.benchmarks.figures import Spread, spread
 from duplex_trio.benchmarks.settings import EngineBenchSettings
 from duplex_trio.benchmarks.wire_client import WireError, open_socket
+from duplex_trio.clients.distribution import Distribution, distribution_summary
 from duplex_trio.testing.raw_websocket import RawWebSocket
 from duplex_trio.testing.server_process import ServedPort
 
@@ -22,7 +22,7 @@ _TEXT = "x" * 5_000
 PATIENCE_S = 60.0
 
 
-async def measure_resumes(server: ServedPort, settings: EngineBenchSettings) -> Spread | None:
+async def measure_resumes(server: ServedPort, settings: EngineBenchSettings) -> Distribution | None:
     """Fill a journal, then resume the session over and over and ask for all of it; microseconds.
 
     Raises:
@@ -43,7 +43,7 @@ async def measure_resumes(server: ServedPort, settings: EngineBenchSettings) -> 
             readings.append((time.perf_counter() - started_s) * 1e6)
         await client.send_text('{"type":"session.close"}')
         await client.aclose()
-    return spread(readings)
+    return distribution_summary(readings)
 
 
 async def _fill(client: RawWebSocket, journal_bytes: int) -> None:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from rich.console import Group
 from rich.table import Table
 
-from duplex_trio.benchmarks.figures import Machine, Spread
+from duplex_trio.benchmarks.figures import Machine
 from duplex_trio.benchmarks.report import EngineReport
 from duplex_trio.benchmarks.wire import APPENDS_MS, WireReport
+from duplex_trio.clients.distribution import Distribution
 
 _KIB = 1024
 _PACES = {"in_a_row": "in a row", "flat_out": "flat out", "real_time": "real time"}
@@ -182,13 +183,13 @@ def _memory(report: EngineReport) -> Table:
     return table
 
 
-def _three(readings: Spread | None) -> str:
+def _three(readings: Distribution | None) -> str:
     if readings is None:
         return _NONE
     return f"{readings.p50:,.0f} / {readings.p99:,.0f} / {readings.max:,.0f}"
 
 
-def _ratio(readings: Spread | None, base: Spread | None) -> str:
+def _ratio(readings: Distribution | None, base: Distribution | None) -> str:
     if readings is None or base is None or not base.p99:
         return _NONE
     return f"{readings.p99 / base.p99:.1f}x"

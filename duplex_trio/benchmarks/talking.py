@@ -8,7 +8,8 @@ import trio
 from attrs import frozen
 
 from duplex_trio.benchmarks.caller import SILENCE_DURATION_MS, WAIT_MAX_S, Caller, sound
-from duplex_trio.benchmarks.figures import Spread, cpu_s, spread
+from duplex_trio.benchmarks.figures import cpu_s
+from duplex_trio.clients.distribution import Distribution, distribution_summary
 
 CHUNK_MS = 20
 SPEAK_MS, LISTEN_MS = 1000, 3000
@@ -35,14 +36,14 @@ class Talking:
     cpu_share: float
 
     @property
-    def lateness(self) -> Spread | None:
+    def lateness(self) -> Distribution | None:
         """The lateness in short."""
-        return spread(self.lateness_us)
+        return distribution_summary(self.lateness_us)
 
     @property
-    def first_audio(self) -> Spread | None:
+    def first_audio(self) -> Distribution | None:
         """The wait for the first sound in short."""
-        return spread(self.first_audio_ms)
+        return distribution_summary(self.first_audio_ms)
 
     @property
     def first_audio_over_parts(self) -> float | None:

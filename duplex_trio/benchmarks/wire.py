@@ -13,10 +13,11 @@ import pybase64
 import trio
 from attrs import asdict, frozen
 
-from duplex_trio.benchmarks.figures import Machine, Spread, process_cpu_s, spread
+from duplex_trio.benchmarks.figures import Machine, process_cpu_s
 from duplex_trio.benchmarks.resuming import measure_resumes
 from duplex_trio.benchmarks.settings import EngineBenchSettings
 from duplex_trio.benchmarks.wire_client import WireError, open_socket
+from duplex_trio.clients.distribution import Distribution, distribution_summary
 from duplex_trio.serving.options import Transport
 from duplex_trio.testing.raw_websocket import FIN, PING, PONG, TEXT, RawWebSocket, frame
 from duplex_trio.testing.server_process import ServedPort
@@ -46,8 +47,8 @@ class WireCost:
     turn_us: float
     append_us: dict[int, float]
     idle_session_bytes: float
-    barge_in_us: Spread | None
-    resume_us: Spread | None
+    barge_in_us: Distribution | None
+    resume_us: Distribution | None
 
 
 @frozen(kw_only=True)
@@ -88,7 +89,7 @@ async def measure_wire(ws: Transport, server: ServedPort, settings: EngineBenchS
         turn_us=turn,
         append_us=appends,
         idle_session_bytes=idle,
-        barge_in_us=spread(barge_ins),
+        barge_in_us=distribution_summary(barge_ins),
         resume_us=await measure_resumes(server, settings),
     )
 

@@ -4,11 +4,12 @@ watches and steers a video.
 
 `base` and `commands` hold what every client offers, `websocket` and `inline` the transports, `resumption` and
 `outbox` what makes a session outlive its connections, `run` the tasks, `events` the views of what a server
-says, `responses` the answers one by one, `playback` the play-out that `acknowledger` tells of. `video` is a
-package of its own.
+says, `responses` the answers one by one, `playback` the play-out that `acknowledger` tells of. `presets`,
+`media`, `files` and `collector` are helpers, `video` is a package of its own.
 """
 
 from duplex_trio.clients.base import DuplexClientBase
+from duplex_trio.clients.collector import EventCollector
 from duplex_trio.clients.config import SERVER_DEFAULT, AudioFormat, SessionConfig
 from duplex_trio.clients.errors import (
     DuplexBufferFullError,
@@ -22,8 +23,15 @@ from duplex_trio.clients.errors import (
 from duplex_trio.clients.events import FunctionCall, ServerEvent
 from duplex_trio.clients.fanout import EventStream
 from duplex_trio.clients.inline import InlineDuplexClient
-from duplex_trio.clients.media import audio_data_url, image_data_url, read_pcm16_wav, write_pcm16_wav
+from duplex_trio.clients.media import (
+    audio_data_url,
+    image_data_url,
+    read_pcm16_wav,
+    reference_audio_data_url,
+    write_pcm16_wav,
+)
 from duplex_trio.clients.playback import PlaybackCursor
+from duplex_trio.clients.presets import default_preset, minicpm_o_4_5, nemotron_voicechat, personaplex
 from duplex_trio.clients.reconnect import ReconnectPolicy
 from duplex_trio.clients.responses import ResponseHandle, ResponseStream
 from duplex_trio.clients.sync import SyncDuplexClient
@@ -43,6 +51,7 @@ __all__ = [
     "DuplexProtocolError",
     "DuplexSessionClosedError",
     "DuplexSessionReplacedError",
+    "EventCollector",
     "EventStream",
     "FunctionCall",
     "InlineDuplexClient",
@@ -58,7 +67,12 @@ __all__ = [
     "audio_data_url",
     "build_realtime_url",
     "build_video_url",
+    "default_preset",
     "image_data_url",
+    "minicpm_o_4_5",
+    "nemotron_voicechat",
+    "personaplex",
     "read_pcm16_wav",
+    "reference_audio_data_url",
     "write_pcm16_wav",
 ]

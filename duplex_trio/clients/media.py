@@ -4,13 +4,30 @@ from __future__ import annotations
 
 import wave
 from os import PathLike
+from pathlib import Path
 
 import pybase64
+
+from duplex_trio.clients.files import load_wav
+from duplex_trio.protocol.duplex.audio import pcm16_bytes, wav_bytes
+
+REFERENCE_RATE_HZ = 16_000
+"""What models that imitate a voice listen to it at (models-minicpmo.md)."""
 
 
 def audio_data_url(data: bytes, media_type: str = "audio/wav") -> str:
     """A sound file's bytes as a data URL (wire.md 9.5)."""
     return _data_url(data, media_type)
+
+
+def reference_audio_data_url(path: str | PathLike[str]) -> str:
+    """A recording of a voice to imitate, any WAV file, as `SessionConfig.ref_audio` takes it: a WAV file of 16-bit
+    mono sound at 16 kHz (wire.md 9.5).
+
+    Raises:
+        ValueError: the file is missing, is no WAV file that can be read, or holds no sound.
+    """
+    return audio_data_url(wav_bytes(pcm16_bytes(load_wav(path, REFERENCE_RATE_HZ)), REFERENCE_RATE_HZ))
 
 
 def image_data_url(data: bytes, media_type: str = "image/jpeg") -> str:
@@ -53,11 +70,7 @@ def write_pcm16_wav(path: str | PathLike[str], pcm: bytes, sample_rate_hz: int) 
         raise ValueError(f"{len(pcm)} bytes are no whole 16-bit samples")
     if sample_rate_hz <= 0:
         raise ValueError(f"sample_rate_hz must be positive, not {sample_rate_hz}")
-    with wave.open(str(path), "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(sample_rate_hz)
-        file.writeframes(pcm)
+    Path(path).write_bytes(wav_bytes(pcm, sample_rate_hz))
 
 
 def _data_url(data: bytes, media_type: str) -> str:

@@ -8,21 +8,11 @@ import pytest
 
 from duplex_trio.benchmarks.appends import AppendCost
 from duplex_trio.benchmarks.barge_in import BargeIns, Cancel
-from duplex_trio.benchmarks.figures import Spread, cpu_s, resident_bytes, spread, this_machine
+from duplex_trio.benchmarks.figures import cpu_s, resident_bytes, this_machine
 from duplex_trio.benchmarks.memory import Memory
 from duplex_trio.benchmarks.report import Leaks
 from duplex_trio.benchmarks.talking import Talking
-
-
-def test_percentiles_are_readings() -> None:
-    assert spread([float(n) for n in range(1, 201)]) == Spread(
-        count=200, mean=100.5, p50=100, p99=198, max=200
-    )
-    assert spread([3.0, 1.0, 2.0]) == Spread(count=3, mean=2, p50=2, p99=3, max=3)
-
-
-def test_no_readings_come_to_nothing() -> None:
-    assert spread([]) is None
+from duplex_trio.clients.distribution import Distribution
 
 
 def test_the_cost_of_appends_is_shown_in_three_ways() -> None:
@@ -46,9 +36,9 @@ def test_only_commands_that_had_to_wait_have_an_arrival() -> None:
         )
 
     waited = BargeIns(load="much", cancels=(cancel(5, 0), cancel(7, 3)))
-    assert waited.arrival_us == Spread(count=2, mean=6, p50=5, p99=7, max=7)
+    assert waited.arrival_us == Distribution(count=2, mean=6, p50=5, p90=7, p99=7, max=7)
     assert waited.stale_deltas_max == 3
-    assert waited.silence_us == Spread(count=2, mean=0, p50=0, p99=0, max=0)
+    assert waited.silence_us == Distribution(count=2, mean=0, p50=0, p90=0, p99=0, max=0)
     assert waited.abort_us == waited.arrival_us
     idle = BargeIns(load="idle", cancels=(cancel(None, 0),))
     assert (idle.arrival_us, idle.abort_us) == (None, None)

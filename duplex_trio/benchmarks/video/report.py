@@ -9,8 +9,9 @@ from typing import Any
 
 from attrs import asdict, frozen
 
-from duplex_trio.benchmarks.figures import Machine, Spread, spread
+from duplex_trio.benchmarks.figures import Machine
 from duplex_trio.benchmarks.video.settings import VideoBenchSettings
+from duplex_trio.clients.distribution import Distribution, distribution_summary
 
 OVERHEAD_TARGET = 1.05
 """What serving a video may cost at most, as the model alone with its encoder over the server (video.md §8)."""
@@ -69,7 +70,7 @@ class Throughput:
 
     fps: float
     cpu_ms: float
-    chunk_ms: Spread | None
+    chunk_ms: Distribution | None
 
     @classmethod
     def of(cls, turns: Sequence[Turn]) -> Throughput:
@@ -79,7 +80,7 @@ class Throughput:
         return cls(
             fps=median(turn.fps for turn in turns),
             cpu_ms=sum(turn.cpu_s for turn in turns) / frames * 1e3,
-            chunk_ms=spread([interval for pace in paces for interval in pace.intervals_ms]),
+            chunk_ms=distribution_summary([interval for pace in paces for interval in pace.intervals_ms]),
         )
 
 
@@ -111,23 +112,23 @@ class Switches:
         queued_ms, payload_ms, chunks, picture_ms: of all switches.
     """
 
-    first_ms: Spread | None
+    first_ms: Distribution | None
     fps: float
-    queued_ms: Spread | None
-    payload_ms: Spread | None
-    chunks: Spread | None
-    picture_ms: Spread | None
+    queued_ms: Distribution | None
+    payload_ms: Distribution | None
+    chunks: Distribution | None
+    picture_ms: Distribution | None
 
     @classmethod
     def of(cls, first_ms: Sequence[float], paces: Sequence[Pace], switches: Sequence[Switch]) -> Switches:
         """Sum them up."""
         return cls(
-            first_ms=spread(first_ms),
+            first_ms=distribution_summary(first_ms),
             fps=fmean(pace.fps for pace in paces),
-            queued_ms=spread([switch.queued_ms for switch in switches]),
-            payload_ms=spread([switch.payload_ms for switch in switches]),
-            chunks=spread([float(switch.chunks) for switch in switches]),
-            picture_ms=spread([switch.picture_ms for switch in switches]),
+            queued_ms=distribution_summary([switch.queued_ms for switch in switches]),
+            payload_ms=distribution_summary([switch.payload_ms for switch in switches]),
+            chunks=distribution_summary([float(switch.chunks) for switch in switches]),
+            picture_ms=distribution_summary([switch.picture_ms for switch in switches]),
         )
 
 

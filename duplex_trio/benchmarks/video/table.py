@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from rich.console import Group
 from rich.table import Table
 
-from duplex_trio.benchmarks.figures import Spread
 from duplex_trio.benchmarks.table import new_table, where
 from duplex_trio.benchmarks.video.report import OVERHEAD_TARGET, VideoCost, VideoReport
+from duplex_trio.clients.distribution import Distribution
 
 _NONE = "-"
 _VIDEO = ("model", "size", "at once")
@@ -104,5 +104,5 @@ def _video(cost: VideoCost) -> tuple[str, str, str]:
     return cost.model, f"{cost.side}x{cost.side}", str(cost.sessions)
 
 
-def _two(readings: Spread | None) -> str:
+def _two(readings: Distribution | None) -> str:
     return _NONE if readings is None else f"{readings.p50:,.0f} / {readings.p99:,.0f}"
