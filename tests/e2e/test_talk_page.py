@@ -292,3 +292,46 @@ async def test_answers_are_heard_where_the_browser_has_no_worklets(
         await visitor.heard("go on")
         await visitor.state("listening")
         assert {complaint.kind for complaint in visitor.page.complaints} <= {"deprecation"}
+
+
+async def test_an_answer_that_the_end_cuts_is_marked(visitor: Visitor) -> None:
+    await visitor.write(LONG)
+    await visitor.heard("You said:")
+    await visitor.page.click("#end")
+    await visitor.state("idle")
+    assert [turn.state for turn in await visitor.turns()] == ["done", "interrupted"]
+    await visitor.write("and one more")
+    await visitor.page.click("#end")  # before there is an answer
+    await visitor.page.until("document.querySelectorAll('#turns .dots:not([hidden])').length === 0")
+
+
+async def test_a_key_that_no_browser_can_send_is_told(browser: str, tmp_path: Path) -> None:
+    async with (
+        serve_command(tmp_path, "--api-key", "ключ/=1") as running,
+        visit_talk(browser, running.port, quiet=False, until="key") as visitor,
+    ):
+        for key in ("ключ/=1", "two words"):
+            await visitor.choose("key", key)
+            await visitor.page.run("document.getElementById('door').requestSubmit()")
+            await visitor.page.until(
+                "document.getElementById('key-error').textContent.includes('this key has others')"
+            )
+            await visitor.page.run("document.getElementById('key-error').textContent = ''")
+        assert await visitor.page.run("sessionStorage.length") == 0
+        assert not [one for one in visitor.page.complaints if one.kind == "exception"]
+
+
+async def test_a_turn_right_to_left_is_written_so(visitor: Visitor) -> None:
+    await visitor.write("مرحبا (1)")
+    await visitor.said("مرحبا")
+    found = await visitor.page.run(
+        "getComputedStyle(document.querySelector('#turns [data-who=you] .bubble')).direction"
+    )
+    assert found == "rtl"
+    await visitor.heard("You said:")
+    assert (
+        await visitor.page.run(
+            "getComputedStyle(document.querySelector('#turns [data-who=model] .bubble')).direction"
+        )
+        == "ltr"
+    )

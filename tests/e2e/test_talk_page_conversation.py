@@ -291,3 +291,21 @@ async def test_the_real_models_answer_the_sample(hearing_browser: str, real_serv
             await talk.until_said("response.output_audio.delta", 3)
             await talk.page.click("#end")
         nursery.cancel_scope.cancel()
+
+
+async def test_words_that_never_arrived_stand_in_the_box_again(browser: str) -> None:
+    async with at_the_page(browser, script=script()) as talk:
+        write = (
+            "((text) => { document.getElementById('words').value = text;"
+            " document.getElementById('composer').requestSubmit(); })"
+        )
+        await talk.page.run(f"{write}('Hello there')")
+        await talk.reads("Hello there")
+        talk.line.cut()
+        await talk.state("away")
+        await talk.page.run(f"{write}('one'), {write}('two')")
+        assert await talk.page.run("document.getElementById('words').value") == ""
+        await talk.page.run("document.getElementById('words').value = 'half a'")
+        await talk.page.click("#end")
+        await talk.state("idle")
+        assert await talk.page.run("document.getElementById('words').value") == "one\ntwo\nhalf a"

@@ -2,6 +2,11 @@
 
 const STORED = "duplex-trio.api-key";
 
+/** Whether a browser can hand a key over: it goes with a WebSocket as the name of a protocol, which is a token of HTTP. */
+export function isSendable(key) {
+  return /^[!#$%&'*+\-.^_`|~0-9A-Za-z]*$/.test(key);
+}
+
 /** Of this tab, and gone with it: a key in `localStorage` would outlive the visit. */
 export function remember(key) {
   try {

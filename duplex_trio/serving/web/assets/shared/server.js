@@ -1,5 +1,8 @@
 /** What a server tells of itself without a WebSocket, and why one does not open. */
 
+/** Who says nothing for so long is taken as not there. */
+const PATIENCE_MS = 10_000;
+
 /** @typedef {{title: string, advice: string, wantsKey?: boolean}} Explained What went wrong, and what to do about it. */
 
 /**
@@ -46,7 +49,8 @@ export async function explainUnopened(key) {
 }
 
 function withKey(key) {
-  return { headers: key ? { authorization: `Bearer ${key}` } : {}, cache: "no-store" };
+  const headers = key ? { authorization: `Bearer ${key}` } : {};
+  return { headers, cache: "no-store", signal: AbortSignal.timeout(PATIENCE_MS) };
 }
 
 /** A message as a sentence. */

@@ -169,14 +169,15 @@ export class Call {
     }
   }
 
-  /** A turn in writing. */
+  /** A turn in writing. @returns {string} the id of the message, which a refusal names */
   write(text) {
     this.interrupt();
     const item = { type: "message", role: "user", content: [{ type: "input_text", text }] };
-    this.#session.send({ type: "conversation.item.create", item });
+    const id = this.#session.send({ type: "conversation.item.create", item });
     this.#session.send({ type: "response.create" });
     this.#waitingSince = performance.now();
     this.#handlers.changed();
+    return id;
   }
 
   /** Silence the answer at once, wherever it is by now. */
@@ -290,6 +291,7 @@ export class Call {
     this.#microphone?.close();
     this.#microphone = null;
     this.#player.close();
+    this.#conversation.end();
   }
 }
 

@@ -14,6 +14,8 @@
  */
 
 const KEPT_MAX = 500;
+/** States in which more may come. */
+const OPEN = new Set(["partial", "speaking"]);
 /** A speaking rate to go on with until the length of a text is known: about 15 characters a second. */
 const MS_PER_CHARACTER = 65;
 
@@ -128,6 +130,16 @@ export class Conversation {
     answer.playedMs = playedMs;
     const turn = this.#byId.get(responseId);
     if (turn?.heardText !== undefined) turn.heardText = answer.heardText;
+  }
+
+  /** Nothing more will come of it. */
+  end() {
+    this.#cutAll();
+    for (const turn of [...this.turns]) {
+      if (!OPEN.has(turn.state)) continue;
+      if (turn.text) turn.state = "done";
+      else this.#drop(turn.id);
+    }
   }
 
   /** Something that is neither side's. @param {string} kind @param {string} text */

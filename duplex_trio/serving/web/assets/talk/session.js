@@ -360,7 +360,9 @@ export class TalkSession {
     for (const timer of Object.values(this.#timers)) clearTimeout(timer);
     const socket = this.#socket;
     this.#socket = null;
-    socket?.close(1000);
+    // A browser complains of a connection that is closed before it is open.
+    if (socket?.readyState === WebSocket.CONNECTING) socket.onopen = () => socket.close(1000);
+    else socket?.close(1000);
     this.#handlers.phase("closed", { expected: this.#leaving, opened: this.#opened, code, message });
   }
 

@@ -1,7 +1,7 @@
 /** The page: what its controls do, and what it shows of a conversation. The parts it is made of know nothing of it. */
 
 import { copy, saveAs } from "../shared/files.js";
-import { remember, remembered } from "../shared/key.js";
+import { isSendable, remember, remembered } from "../shared/key.js";
 import { EventLog } from "../shared/log.js";
 import { explainUnopened } from "../shared/server.js";
 import { clock } from "../shared/units.js";
@@ -54,8 +54,8 @@ let passing = false;
 let asking = null;
 /** Whether turns were held the last time that somebody chose. */
 let held = settings.mode === "hold";
-/** What was written last, until a conversation has taken it. */
-let unsent = "";
+/** What was written, by the ids of its messages, until the server has it. @type {Map<string, string>} */
+const unsent = new Map();
 
 // ---------------------------------------------------------------- the server, before and between conversations
 
@@ -120,7 +120,7 @@ function begin() {
   const asked = { key, model: settings.model, session: settings.session(), ownsTurns: settings.modelOwnsTurns };
   mine = call = new Call(asked, context, {
     changed: () => mine === call && draw(),
-    message: (way, message) => mine === call && log.add(way, message, describe(message)),
+    message: (way, message) => mine === call && noted(way, message),
     phase: (phase, detail) => mine === call && moved(phase, detail),
     figure: (figure, value) => mine === call && board.take(figure, value),
     error: (error) => mine === call && refused(error),
@@ -160,8 +160,7 @@ function write() {
   }
   if (!call) begin();
   document.body.dataset.heard = "true";
-  call.write(text);
-  unsent = text;
+  unsent.set(call.write(text), text);
   fill("");
 }
 
@@ -170,9 +169,9 @@ function interrupt() {
 }
 
 function end() {
-  const old = call;
+  call?.close();
+  giveBack([...unsent.keys()]);
   leave();
-  old?.close();
   showIdle();
 }
 
@@ -200,7 +199,6 @@ function hold(down) {
 // ---------------------------------------------------------------- what happens
 
 function moved(phase, detail) {
-  if (phase === "open") unsent = "";
   if (phase === "away") showAway(detail);
   if (phase === "resumed") showBack(detail);
   if (phase === "closed") closed(detail);
@@ -210,7 +208,7 @@ async function closed(detail) {
   leave();
   showIdle();
   if (detail.expected) return;
-  if (!detail.opened && unsent) fill(unsent);
+  giveBack([...unsent.keys()]);
   const told = detail.opened || typeof detail.code === "string";
   const explained = told ? explainEnd(detail) : { ...(await explainUnopened(key)), retry: true };
   if (call) return; // another one has begun meanwhile
@@ -222,7 +220,22 @@ async function closed(detail) {
   greet();
 }
 
+function noted(way, message) {
+  log.add(way, message, describe(message));
+  // Written turns are taken in their order.
+  const written = way === "in" && message.type === "conversation.item.added" && message.item.content?.[0]?.type === "input_text";
+  if (written) unsent.delete(unsent.keys().next().value);
+}
+
+/** What was written and did not arrive stands where it was written again, before what has been written since. */
+function giveBack(ids) {
+  const texts = ids.map((id) => unsent.get(id));
+  for (const id of ids) unsent.delete(id);
+  if (texts.length) fill([...texts, $("words").value].filter(Boolean).join("\n"));
+}
+
 function refused(error) {
+  if (unsent.has(error.event_id)) giveBack([error.event_id]);
   if (settings.refuse(error)) return;
   if (error.code === "response_cancel_not_active" || error.code === "input_audio_buffer_commit_empty") return;
   tell(explainError(error), "warning");
@@ -314,7 +327,9 @@ $("words").addEventListener("keydown", (event) => {
 });
 $("door").addEventListener("submit", (event) => {
   event.preventDefault();
-  key = $("key").value.trim();
+  const typed = $("key").value.trim();
+  if (!isSendable(typed)) return put("key-error", "Browsers can hand over letters, digits and - . _ ~ only: this key has others.");
+  key = typed;
   remember(key);
   greet();
 });

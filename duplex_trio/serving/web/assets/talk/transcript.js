@@ -78,6 +78,7 @@ export class TranscriptView {
     const head = made("div", "turn-head");
     head.append(made("span", "turn-who"), made("span", "turn-facts"), made("span", "mark"));
     const bubble = made("div", "bubble");
+    bubble.dir = "auto"; // the words' own direction
     bubble.append(made("span", "heard"), made("span", "ahead"), dots());
     row.append(head, bubble);
     this.#rows.set(id, row);
