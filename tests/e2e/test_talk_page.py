@@ -335,3 +335,26 @@ async def test_a_turn_right_to_left_is_written_so(visitor: Visitor) -> None:
         )
         == "ltr"
     )
+
+
+async def test_sound_that_a_slow_line_has_no_room_for_is_told(visitor: Visitor) -> None:
+    lost = await visitor.page.run(
+        """import('/talk/session.js').then(({ TalkSession }) => new Promise((resolve) => {
+          const session = new TalkSession({ session: { type: 'realtime' } }, {
+            sent() {}, received() {},
+            phase(name, detail) {
+              if (name === 'open') {
+                Object.defineProperty(WebSocket.prototype, 'bufferedAmount', { value: 1e9 });
+                for (let frame = 0; frame < 600; frame++) session.append(new Int16Array(480));
+              }
+              if (name === 'slow') { session.close(); resolve(detail.lostSoundMs); }
+            },
+          });
+        }))"""
+    )
+    assert lost == 1000
+    told = await visitor.page.run(
+        "import('/talk/explain.js').then(({ explainSlow }) => explainSlow({ lostSoundMs: 1000 }))"
+    )
+    assert "too slow" in told["title"]
+    assert "1.0 s of what you said" in told["advice"]

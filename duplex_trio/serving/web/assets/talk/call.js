@@ -266,9 +266,9 @@ export class Call {
   }
 
   #moved(name, detail) {
-    this.#phase = { open: "open", resumed: "open", away: "away", closed: "over" }[name] ?? "connecting";
+    this.#phase = { open: "open", slow: "open", resumed: "open", away: "away", closed: "over" }[name] ?? "connecting";
     if (name === "closed") this.#end();
-    if (name === "resumed") this.#latency.lost(detail.lostSoundMs);
+    if (name === "resumed" || name === "slow") this.#latency.lost(detail.lostSoundMs);
     this.#handlers.phase(name, detail ?? {});
     this.#handlers.changed();
   }

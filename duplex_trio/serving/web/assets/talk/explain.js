@@ -1,6 +1,7 @@
 /** What went wrong, in plain words, and what a person can do about it. */
 
 import { sentence } from "../shared/server.js";
+import { seconds } from "../shared/units.js";
 
 /** @typedef {import("../shared/server.js").Explained & {retry?: boolean}} Explained */
 
@@ -40,6 +41,12 @@ export function explainError(error) {
 export function explainDevice(kind, message = "") {
   const [title, advice] = DEVICES[kind] ?? ["The microphone can't be used", `${sentence(message)} You can write meanwhile.`];
   return { title, advice };
+}
+
+/** Sound that a line had no room for. @param {{lostSoundMs: number}} detail @returns {Explained} */
+export function explainSlow({ lostSoundMs }) {
+  const advice = `${seconds(lostSoundMs / 1000)} of what you said could not be sent. You can write meanwhile.`;
+  return { title: "The connection is too slow for your voice", advice };
 }
 
 /** The end of a conversation. @returns {Explained} */

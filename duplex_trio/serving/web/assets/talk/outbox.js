@@ -20,7 +20,12 @@ export class Outbox {
   #keeps = true;
   #droppedMs = 0;
 
-  /** Sound that was dropped since this was asked last, in ms. */
+  /** Sound that was dropped since it was taken note of, in ms. */
+  get droppedMs() {
+    return this.#droppedMs;
+  }
+
+  /** Take note of it. */
   takeDropped() {
     const dropped = this.#droppedMs;
     this.#droppedMs = 0;

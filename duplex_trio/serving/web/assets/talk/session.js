@@ -7,15 +7,16 @@
 
 import { Outbox } from "./outbox.js";
 
-/** @typedef {"connecting" | "open" | "away" | "resumed" | "closed"} PhaseName */
+/** @typedef {"connecting" | "open" | "slow" | "away" | "resumed" | "closed"} PhaseName */
 
 /**
  * @typedef {object} Handlers
  * @property {(message: object) => void} sent        Everything that went out, or will when there is a connection again.
  * @property {(message: object) => void} received    Everything that came in, each message once.
  * @property {(name: PhaseName, detail?: object) => void} phase
- *   "away": `{attempt, retryAtMs, reason}`, `retryAtMs` null while it is tried; "resumed": `{missed, lostSoundMs}`, told
- *   when what was missed has come; "closed": `{expected, opened, code, message}`, last.
+ *   "slow": `{lostSoundMs}`, of an open one whose line takes less than is said; "away": `{attempt, retryAtMs, reason}`,
+ *   `retryAtMs` null while it is tried; "resumed": `{missed, lostSoundMs}`, told when what was missed has come; "closed":
+ *   `{expected, opened, code, message}`, last.
  */
 
 const SUBPROTOCOL = "realtime";
@@ -29,6 +30,8 @@ const BACKOFF_MS = [250, 4_000];
 const BEAT_EVERY_MS = 5_000;
 const BEAT_PATIENCE_MS = 8_000;
 const ACKNOWLEDGE_EVERY_MS = 250;
+/** So much sound that was lost to a slow line is told at a time. */
+const LOST_TOLD_MS = 1_000;
 /** More than this in the browser's own buffer means that the line is too slow for sound. */
 const BUFFERED_MAX = 256 * 1024;
 const BUFFERED_WAIT_MS = 40;
@@ -109,6 +112,8 @@ export class TalkSession {
     this.#outbox.put(JSON.stringify(message), pcm16.length / 24);
     this.#handlers.sent(message);
     this.#pump();
+    if (this.#phase !== "open" || this.#timers.caughtUp || this.#outbox.droppedMs < LOST_TOLD_MS) return;
+    this.#handlers.phase("slow", { lostSoundMs: this.#outbox.takeDropped() });
   }
 
   /** Do not wait any longer for the next attempt. */

@@ -9,7 +9,7 @@ import { hideBanner, showAway, showBack } from "./banner.js";
 import { Board } from "./board.js";
 import { Call, TRAIL_MS } from "./call.js";
 import { LOG_RULES, describe } from "./describe.js";
-import { explainDevice, explainEnd, explainError } from "./explain.js";
+import { explainDevice, explainEnd, explainError, explainSlow } from "./explain.js";
 import { heldBy, keysOf } from "./keys.js";
 import { linesOf } from "./lines.js";
 import { listDevices } from "./microphone.js";
@@ -201,6 +201,7 @@ function hold(down) {
 function moved(phase, detail) {
   if (phase === "away") showAway(detail);
   if (phase === "resumed") showBack(detail);
+  if (phase === "slow") tell(explainSlow(detail), "warning");
   if (phase === "closed") closed(detail);
 }
 
