@@ -199,6 +199,18 @@ async def test_a_key_is_asked_for_and_stays_in_the_tab(browser: str, tmp_path: P
         assert key not in await visitor.page.run("location.href")
         await visitor.choose("log-kind", "all")
         assert key not in await visitor.page.run("document.getElementById('log-list').textContent")
+        # Who tries another one that is not let in can go back.
+        await visitor.page.click("#end")
+        await visitor.page.click("#change-key")
+        await visitor.choose("key", "sk-other")
+        await visitor.page.run("document.getElementById('door').requestSubmit()")
+        await visitor.page.until("document.getElementById('key-error').textContent.includes('not the one')")
+        await visitor.page.run("document.activeElement.blur()")
+        await visitor.page.press("m", code=77)  # leads to the key as long as one is wanted
+        assert await visitor.page.run("document.activeElement.id") == "key"
+        await visitor.page.click("#door-close")
+        await visitor.state("idle")
+        assert key in await visitor.page.run("JSON.stringify(sessionStorage)")
 
 
 async def test_a_server_that_is_full_says_so(browser: str, one_session: str, tmp_path: Path) -> None:
@@ -358,3 +370,21 @@ async def test_sound_that_a_slow_line_has_no_room_for_is_told(visitor: Visitor) 
     )
     assert "too slow" in told["title"]
     assert "1.0 s of what you said" in told["advice"]
+
+
+async def test_a_server_that_takes_nobody_in_any_more_is_not_called_full(
+    browser: str, tmp_path: Path
+) -> None:
+    async with (
+        serve_command(tmp_path, "--drain-timeout", "20") as running,
+        visit_talk(browser, running.port, quiet=False) as first,
+        visit_talk(browser, running.port, quiet=False) as second,
+    ):
+        await first.write(LONG)
+        await first.heard("You said:")
+        running.signal(signal.SIGTERM)
+        await running.until_health("draining")
+        await second.write("and I")
+        await second.page.until("document.getElementById('say').textContent.includes('shutting down')")
+        assert await second.page.run("document.getElementById('notice').hidden")
+        assert await second.page.run("document.getElementById('words').value") == "and I"

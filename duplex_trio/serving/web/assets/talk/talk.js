@@ -45,11 +45,15 @@ let context = null;
 /** What a visitor wanted before the model was there. @type {(() => void) | null} */
 let wanted = null;
 let key = remembered();
+/** The last one that was let in. */
+let good = "";
 let ready = false;
 let beganAt = 0;
 let drawing = 0;
 /** What is told is of a server that cannot be reached: it is over when one can. */
 let passing = false;
+/** What is told is that all places are taken: a server that takes nobody in, or is gone, has none. */
+let full = false;
 /** The conversation for which the browser asks for leave to use the microphone. @type {Call | null} */
 let asking = null;
 /** Whether turns were held the last time that somebody chose. */
@@ -65,6 +69,7 @@ async function greet() {
   ready = door.kind === "ready";
   if (door.kind !== "key") $("door").hidden = true;
   if (ready) return welcome(door);
+  if (full) hush();
   if (door.kind === "key") return openDoor(door.wrong);
   if (door.kind === "video") return location.replace("video");
   show("loading", door);
@@ -72,6 +77,7 @@ async function greet() {
 }
 
 function welcome(door) {
+  good = key;
   $("model").textContent = door.models[0] ?? "";
   $("to-video").hidden = $("to-video-too").hidden = !door.video;
   $("change-key").hidden = !key;
@@ -88,7 +94,7 @@ function welcome(door) {
 
 function openDoor(wrong) {
   $("door").hidden = false;
-  $("door-close").hidden = !ready;
+  $("door-close").hidden = !ready && !good;
   $("key-error").textContent = wrong ? "That key is not the one." : "";
   show("key");
   $("key").focus();
@@ -99,6 +105,7 @@ function openDoor(wrong) {
 /** The big button: begin, or the microphone of a conversation that is on. */
 async function talk(event) {
   wake();
+  if (document.body.dataset.state === "key") return $("key").focus();
   if (!ready) {
     wanted = () => talk();
     return show("loading", { kind: "loading" });
@@ -216,6 +223,7 @@ async function closed(detail) {
   if (explained.wantsKey) return openDoor(Boolean(key));
   tell(explained, "error");
   passing = !told;
+  full = detail.code === "resource_exhausted" || detail.code === 1013;
   show("failed");
   ready = false;
   greet();
@@ -293,7 +301,7 @@ function tell({ title, advice, retry }, kind) {
 }
 
 function hush() {
-  passing = false;
+  passing = full = false;
   $("notice").hidden = true;
 }
 
@@ -337,7 +345,10 @@ $("door").addEventListener("submit", (event) => {
 $("change-key").addEventListener("click", () => openDoor(false));
 $("door-close").addEventListener("click", () => {
   $("door").hidden = true;
-  showIdle();
+  if (ready) return showIdle();
+  key = good; // another one was tried, and is not let in
+  remember(key);
+  greet();
 });
 $("banner-now").addEventListener("click", () => call?.retry());
 $("notice-close").addEventListener("click", hush);
