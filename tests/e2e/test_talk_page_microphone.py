@@ -195,3 +195,16 @@ async def test_who_is_muted_stays_muted(hummer: Visitor) -> None:
     )
     await hummer.page.until("window.another")
     assert await hummer.page.run("document.getElementById('talk').dataset.mic") == "off"
+
+
+async def test_a_microphone_that_is_back_is_not_called_gone(hummer: Visitor) -> None:
+    await hummer.page.run(SLOW_TO_ALLOW)
+    on = "document.getElementById('talk').getAttribute('aria-pressed') === 'true'"
+    await hummer.page.click("#talk")
+    await hummer.page.until("allow.length && allow.splice(0).map((one) => one()).length")
+    await hummer.page.until(on)
+    await hummer.page.run("tracks[0].dispatchEvent(new Event('ended'))")
+    assert "The microphone is gone" in await hummer.notice()
+    await hummer.page.click("#talk")
+    await hummer.page.until("allow.length && allow.splice(0).map((one) => one()).length")
+    await hummer.page.until(f"{on} && document.getElementById('notice').hidden")

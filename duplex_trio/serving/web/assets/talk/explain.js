@@ -50,10 +50,10 @@ export function explainSlow({ lostSoundMs }) {
 }
 
 /** The end of a conversation. @returns {Explained} */
-export function explainEnd({ code, message }) {
+export function explainEnd({ code, message, opened = true }) {
   if (ERRORS[code]) return explainError({ code, message });
   if (code === 1001) return explainError({ code: "server_shutdown" });
   if (code === 1013) return explainError({ code: "resource_exhausted" });
   const advice = message ? sentence(message) : "The server or the network went away.";
-  return { title: "The conversation has ended", advice, retry: true };
+  return { title: opened ? "The conversation has ended" : "The conversation could not begin", advice, retry: true };
 }

@@ -147,6 +147,8 @@ async function open() {
   asking = mine;
   try {
     await mine.listen({ deviceId: $("input").value, muted: () => settings.mode === "hold" });
+    if (mine !== call) return;
+    if ($("notice").dataset.kind === "warning") hush(); // of the microphone that was not there
     document.body.dataset.heard = "true";
     settings.offerDevices(await listDevices()); // their names are told only now
   } catch (error) {
