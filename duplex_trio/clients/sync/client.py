@@ -208,14 +208,14 @@ class SyncDuplexClient:
 
     # These take any keywords, for which there is no type to hand on.
 
-    @wraps(DuplexClientBase.create_response)
-    def create_response(self, **options: Any) -> str:  # noqa: D102
+    def create_response(self, **options: Any) -> str:
+        """Ask for an answer; see `DuplexCommands.create_response`."""
         return self.thread.call(partial(self.client.create_response, **options))
 
-    @wraps(DuplexClientBase.update)
-    def update(self, **session: Any) -> str:  # noqa: D102
+    def update(self, **session: Any) -> str:
+        """Change settings of the session; see `DuplexCommands.update`."""
         return self.thread.call(partial(self.client.update, **session))
 
-    @wraps(DuplexClientBase.signal_turn)
-    def signal_turn(self, event: str, **payload: Any) -> str:  # noqa: D102
+    def signal_turn(self, event: str, **payload: Any) -> str:
+        """Tell the session about a turn; see `DuplexCommands.signal_turn`."""
         return self.thread.call(partial(self.client.signal_turn, event, **payload))
