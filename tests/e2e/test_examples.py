@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 import wave
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from duplex_trio.clients.events import parse_event
 from duplex_trio.testing.server_process import ServedPort, server_process
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +30,6 @@ stages:
         what is a good breakfast: Porridge is.
         Set a timer for five minutes.: '<tool_call>{"name": "set_timer", "arguments": {"minutes": 5}}</tool_call>'
         What is the weather in Paris?: '<tool_call>{"name": "get_weather", "arguments": {"city": "Paris"}}</tool_call>'
-        What is the weather in Rome?: '<tool_call>{"name": "get_weather", "arguments": {"town": "Rome"}}</tool_call>'
 duplex_session: {max_sessions: 2, idle_ttl_s: 2}
 """
 
@@ -126,10 +127,24 @@ def test_an_agent_calls_a_function(deployment: Path, tmp_path: Path) -> None:
     assert length_ms(tmp_path / "agent.wav") > 0
 
 
-def test_an_agent_refuses_what_its_function_does_not_take(deployment: Path, tmp_path: Path) -> None:
-    ask = ("--ask", "What is the weather in Rome?")
-    printed = run(tmp_path, "agent_with_a_tool.py", *ask, "--deploy", str(deployment), url="ws://127.0.0.1:1")
-    assert any('get_weather({"town": "Rome"}) -> {"error": ' in line for line in printed)
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ('{"city": "Oslo"}', '"rain, 9 degrees"'),
+        ('{"city": "Atlantis"}', "no weather is known for Atlantis"),
+        ('{"town": "Rome"}', "error"),
+        ("not JSON", "error"),
+    ],
+)
+def test_an_agents_function_hears_what_is_wrong_with_its_call(arguments: str, said: str) -> None:
+    program = runpy.run_path(str(EXAMPLES / "agent_with_a_tool.py"))
+    raw = {
+        "type": "response.function_call_arguments.done",
+        "arguments": arguments,
+        "call_id": "c",
+        "name": "n",
+    }
+    assert said in program["carry_out"](parse_event(raw))
 
 
 def test_openais_sdk(server: ServedPort, tmp_path: Path) -> None:
