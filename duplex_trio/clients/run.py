@@ -145,7 +145,7 @@ async def _run_connection(
     address = Address.of(client.url)
     try:
         stream = await client.connect(address.host, address.port, address.tls)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise connection_error(client.url, error) from error
     opening = OpeningStream(stream)
     ends: list[DuplexConnectionError] = []

@@ -48,6 +48,19 @@ class Address:
         return host if self.port == (443 if self.tls else 80) else f"{host}:{self.port}"
 
 
+def bearer_headers(api_key: str | None) -> list[tuple[bytes, bytes]]:
+    """The headers that tell an API key; none without one.
+
+    Raises:
+        ValueError: the key is empty, or has white space or control characters, as one read with its line end.
+    """
+    if api_key is None:
+        return []
+    if not api_key or any(character.isspace() or not character.isprintable() for character in api_key):
+        raise ValueError("api_key must be None, or a text without white space and control characters")
+    return [(b"Authorization", f"Bearer {api_key}".encode())]
+
+
 async def open_stream(host: str, port: int, tls: bool) -> trio.abc.Stream:
     """Connect by TCP, with TLS if asked."""
     if tls:
@@ -103,7 +116,7 @@ def connection_error(url: str, error: BaseException) -> BaseException:
             return _refusal(url, leaf)
         if isinstance(leaf, DuplexConnectionError):
             return leaf
-        if isinstance(leaf, OSError):
+        if isinstance(leaf, OSError | UnicodeError):  # a host name that cannot be one is a UnicodeError
             return DuplexConnectionError(f"cannot connect to {_without_query(url)}: {leaf}")
     return error
 

@@ -27,7 +27,7 @@ from duplex_trio.clients.playback import PlaybackCursor
 from duplex_trio.clients.reconnect import ReconnectPolicy
 from duplex_trio.clients.resumption import Phase, Resumption
 from duplex_trio.clients.run import run_session
-from duplex_trio.clients.transport import Connect, open_stream
+from duplex_trio.clients.transport import Connect, bearer_headers, open_stream
 from duplex_trio.clients.url import build_realtime_url
 from duplex_trio.protocol.duplex import encode_message
 
@@ -71,7 +71,7 @@ class DuplexClient(DuplexClientBase):
         playback: what a listener hears; with it the client acknowledges by itself what has been heard.
 
     Raises:
-        ValueError: the URL is not one to connect to, or an interval is not positive.
+        ValueError: the URL is not one to connect to, the key is not one to send, or an interval is not positive.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class DuplexClient(DuplexClientBase):
         self.url = build_realtime_url(url, model=model)
         self.reconnect = reconnect or ReconnectPolicy()
         self.heartbeat_interval_s = heartbeat_interval_s
-        self.headers = [] if api_key is None else [(b"Authorization", f"Bearer {api_key}".encode())]
+        self.headers = bearer_headers(api_key)
         self.connect = connect
         self._link = Resumption(self.reconnect)
         self._socket: trio_websocket.WebSocketConnection | None = None

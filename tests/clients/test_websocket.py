@@ -3,6 +3,8 @@ from __future__ import annotations
 import base64
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any
 
 import orjson
 import pytest
@@ -21,6 +23,7 @@ from duplex_trio.clients import (
 )
 from duplex_trio.clients.events import AudioDelta
 from duplex_trio.clients.transport import Connect
+from duplex_trio.clients.video import RealtimeVideoClient, VideoConnectionError
 from duplex_trio.testing.wire_peer import Script, WirePeer, scripted
 
 URL = "ws://test.invalid"
@@ -163,6 +166,24 @@ async def test_a_server_that_cannot_be_reached_is_a_connection_error(autojump_cl
     with pytest.raises(DuplexConnectionError, match=r"test\.invalid:80 is down"):
         async with DuplexClient(URL, connect=connect):
             pytest.fail("the session must not open")
+
+
+@pytest.mark.parametrize(
+    "kind", [DuplexClient, partial(RealtimeVideoClient, prompt="snow")], ids=["duplex", "video"]
+)
+async def test_a_host_that_cannot_be_one_is_a_connection_error(kind: Callable[..., Any]) -> None:
+    with pytest.raises((DuplexConnectionError, VideoConnectionError), match="cannot connect to ws://aaaa"):
+        async with kind(f"ws://{'a' * 70}.invalid"):
+            pytest.fail("nothing must open")
+
+
+@pytest.mark.parametrize(
+    "kind", [DuplexClient, partial(RealtimeVideoClient, prompt="snow")], ids=["duplex", "video"]
+)
+@pytest.mark.parametrize("key", ["", "read from a file\n", "key\n", "a\x00b", "a b"])
+def test_a_key_that_no_header_can_carry_is_refused_at_once(kind: Callable[..., Any], key: str) -> None:
+    with pytest.raises(ValueError, match="api_key must be None, or a text without"):
+        kind(URL, api_key=key)
 
 
 async def test_the_body_gets_its_own_exception_back_and_the_server_a_goodbye(

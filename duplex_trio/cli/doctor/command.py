@@ -88,7 +88,7 @@ def _findings(args: argparse.Namespace) -> Iterable[Finding]:
         build_realtime_url(args.url)
     except ValueError as error:
         raise UsageError(f"--url: {error}") from None
-    return trio.run(_of_a_server, args.url, args.api_key)
+    return trio.run(_of_a_server, args.url, args.api_key or None)
 
 
 async def _of_a_server(url: str, api_key: str | None) -> list[Finding]:

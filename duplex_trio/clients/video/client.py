@@ -74,7 +74,7 @@ class RealtimeVideoClient:
             `negative_prompt`, `extra_params`, ...
 
     Raises:
-        ValueError: the URL is not one to connect to, or a time or a size is not positive.
+        ValueError: the URL is not one to connect to, the key is not one to send, or a time or a size is not positive.
         TypeError: there is no such field.
     """
 

@@ -13,6 +13,7 @@ from duplex_trio.clients.transport import (
     Address,
     Connect,
     OpeningStream,
+    bearer_headers,
     connection_error,
     open_stream,
 )
@@ -65,7 +66,7 @@ class WebSocketLink(VideoLink):
 
     def __init__(self, url: str, *, api_key: str | None = None, connect: Connect = open_stream) -> None:
         self.url = url
-        self._headers = [] if api_key is None else [(b"Authorization", f"Bearer {api_key}".encode())]
+        self._headers = bearer_headers(api_key)
         self._connect = connect
         self._stream: trio.abc.Stream | None = None
         self._socket: trio_websocket.WebSocketConnection | None = None
@@ -85,7 +86,7 @@ class WebSocketLink(VideoLink):
                 max_message_size=MESSAGE_BYTES_MAX,
                 receive_buffer_size=RECEIVE_BYTES,
             )
-        except (OSError, trio_websocket.HandshakeError) as error:
+        except (OSError, UnicodeError, trio_websocket.HandshakeError) as error:
             raise open_error(self.url, error) from None
         opening.done = True
 

@@ -180,7 +180,8 @@ class Player:
         self.account.note(self.now_ms, "ok", str(step))
 
     async def _finish(self) -> None:
-        """Wait for the end of answers that said what was expected so far."""
+        """Wait for the end of answers that said what was expected so far, and for what the last step is told."""
+        await self._settle()
         with trio.move_on_after(self._timeout_s):
             while self._judge.unfinished() and self.account.ended is None:
                 await self._news.park()

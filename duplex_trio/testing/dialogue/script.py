@@ -150,7 +150,7 @@ class ConversationScript:
         """How long the last step may take.
 
         Raises:
-            ValueError: there is none.
+            ValueError: there is none, or the time is negative.
         """
         if not self.steps:
             raise ValueError("within() is said of the step before it, and there is none")

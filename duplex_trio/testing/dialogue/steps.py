@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from attrs import Factory, field, frozen
+from attrs.validators import ge, optional
 
 from duplex_trio.protocol.sound import Pcm
 from duplex_trio.testing.dialogue.words import Words, given, quoted
@@ -25,7 +26,7 @@ class Step:
         within_s: how long it may take; what `play` says otherwise.
     """
 
-    within_s: float | None = None
+    within_s: float | None = field(default=None, validator=optional(ge(0)))
 
 
 # ------------------------------------------------------------------ what the user does
@@ -63,7 +64,7 @@ class Write(Step):
 class AfterHearing(Step):
     """The user listens; to the end of the answer where `ms` is None."""
 
-    ms: float | None
+    ms: float | None = field(validator=optional(ge(0)))
 
     def __str__(self) -> str:
         return "after_hearing()" if self.ms is None else f"after_hearing(ms={self.ms:g})"
@@ -73,7 +74,7 @@ class AfterHearing(Step):
 class Wait(Step):
     """Time passes."""
 
-    seconds: float
+    seconds: float = field(validator=ge(0))
 
     def __str__(self) -> str:
         return f"wait({self.seconds:g})"
@@ -168,7 +169,7 @@ class ExpectsCancelled(Step):
 class ExpectsSilence(Step):
     """The assistant says nothing for so long, from now on."""
 
-    seconds: float
+    seconds: float = field(validator=ge(0))
 
     def __str__(self) -> str:
         return f"expects_silence({self.seconds:g})"

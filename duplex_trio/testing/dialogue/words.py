@@ -34,8 +34,12 @@ class Words:
 
         Raises:
             ValueError: both are given.
-            TypeError: `wanted` is nothing of the kind.
+            TypeError: `wanted` or `containing` is nothing of the kind.
         """
+        if not isinstance(containing, str | None):
+            raise TypeError(
+                f"containing is a text, not {containing!r}; a pattern or a function goes in without a name"
+            )
         if wanted is not None and containing is not None:
             raise ValueError("say what all of it is, or what it contains")
         if wanted is None or isinstance(wanted, str):

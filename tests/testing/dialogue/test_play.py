@@ -18,6 +18,8 @@ from duplex_trio.clients import (
 from duplex_trio.testing import (
     Account,
     CannotDropError,
+    ConversationError,
+    ConversationScript,
     Script,
     open_client,
     open_session,
@@ -131,6 +133,39 @@ async def test_what_the_server_cannot_read_is_refused_whatever_carries_it(
             .play(session)
         )
     assert [code for code, _ in account.errors] == ["unknown_event", "unsupported_session_resume"]
+
+
+@both
+@pytest.mark.parametrize(
+    ("last", "told"),
+    [
+        (script().send({"type": "nonsense"}), "unknown_event"),
+        (script().update(audio={"output": {"speed": 9}}), "invalid_value"),
+        (script().commit(), "input_audio_buffer_commit_empty"),
+    ],
+    ids=str,
+)
+async def test_what_is_refused_in_the_last_step_fails_the_conversation(
+    autojump_clock: MockClock, opened: Opened, last: ConversationScript, told: str
+) -> None:
+    async with opened(Script()) as session:
+        with pytest.raises(ConversationError, match=f"no step expects one\n.*{told}"):
+            await last.play(session)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda ms: script().wait(ms),
+        lambda ms: script().after_hearing(ms),
+        lambda ms: script().expects_silence(ms),
+        lambda ms: script().expects_reply().within(ms),
+    ],
+)
+@pytest.mark.parametrize("time", [-1, float("nan")])
+def test_no_time_is_negative(make: Callable[[float], ConversationScript], time: float) -> None:
+    with pytest.raises(ValueError, match=">= 0"):
+        make(time)
 
 
 async def test_who_speaks_may_find_the_session_over_first(autojump_clock: MockClock) -> None:

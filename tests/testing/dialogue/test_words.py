@@ -49,6 +49,12 @@ def test_what_makes_no_sense_is_refused(wanted: Any, error: type[Exception]) -> 
         Words.of(wanted, "b" if wanted == "a" else None)
 
 
+@pytest.mark.parametrize("containing", [len, re.compile("a"), 3])
+def test_only_a_text_is_contained(containing: Any) -> None:
+    with pytest.raises(TypeError, match="a pattern or a function goes in without a name"):
+        Words.of(None, containing)
+
+
 def test_long_texts_are_cut() -> None:
     assert clipped("x" * 10, 10) == "x" * 10
     assert clipped("x" * 11, 10) == "x" * 7 + "..."
