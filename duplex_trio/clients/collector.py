@@ -126,7 +126,8 @@ class EventCollector:
                 kept.audio_ms += event.duration_ms
                 kept.audio += event.audio
             case TextDelta() | TranscriptDelta():
-                kept.first_text_s = kept.first_text_s or event.received_at_s
+                if kept.first_text_s is None:
+                    kept.first_text_s = event.received_at_s
             case ResponseDone():
                 kept.status = event.status
                 kept.metrics = event.duplex

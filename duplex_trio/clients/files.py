@@ -24,9 +24,11 @@ def load_wav(path: str | PathLike[str], sample_rate_hz: int) -> Pcm:
         raise ValueError(f"{path}: {error.message}") from None
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror or error}") from None
-    if not len(pcm):
+    # Of a recording that is shorter than one sample of the wanted rate nothing is left either.
+    found = resample(pcm, rate_hz, sample_rate_hz) if len(pcm) else pcm
+    if not len(found):
         raise ValueError(f"{path}: The file holds no sound.")
-    return resample(pcm, rate_hz, sample_rate_hz)
+    return found
 
 
 def encode_pcm(pcm: Pcm, audio: AudioFormat) -> bytes:

@@ -48,7 +48,8 @@ def read_pcm16_wav(path: str | PathLike[str], sample_rate_hz: int) -> bytes:
             found = (file.getnchannels(), file.getsampwidth(), file.getframerate())
             pcm = file.readframes(file.getnframes())
     except (wave.Error, EOFError) as error:
-        raise ValueError(f"{path}: not a WAV file of 16-bit samples: {error}") from None
+        reason = str(error) or "it is cut short"
+        raise ValueError(f"{path}: not a WAV file of 16-bit samples: {reason}") from None
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror or error}") from None
     if found != (1, 2, sample_rate_hz):

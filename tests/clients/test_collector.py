@@ -8,6 +8,7 @@ from trio.testing import MockClock
 
 from duplex_trio.clients import DuplexSessionClosedError, EventCollector, InlineDuplexClient, PlaybackCursor
 from duplex_trio.clients.distribution import Distribution, distribution_summary
+from duplex_trio.clients.events import parse_event
 from duplex_trio.engine import SessionLimits
 from duplex_trio.models.scripted.script import Script
 from duplex_trio.testing import scripted_omni
@@ -66,6 +67,14 @@ async def test_a_written_answer_has_no_sound(autojump_clock: MockClock) -> None:
     assert collector.global_timing_summary().chunk_gaps_ms is None
     with pytest.raises(KeyError):
         collector.audio("nothing")
+
+
+def test_the_first_text_is_the_first_also_where_time_begins() -> None:
+    collector = EventCollector()
+    for type, at_s in [("created", 0.0), ("output_text.delta", 0.0), ("output_text.delta", 2.0)]:
+        raw = {"type": f"response.{type}", "response_id": "r", "delta": "a", "response": {"id": "r"}}
+        collector.observe(parse_event(raw, received_at_s=at_s))
+    assert collector.timing_summary("r").ttft_ms == 0
 
 
 async def test_how_a_session_ended_is_kept(autojump_clock: MockClock) -> None:

@@ -38,6 +38,9 @@ def test_a_recording_without_sound_is_refused(tmp_path: Path) -> None:
     write_wav(tmp_path / "empty.wav", np.zeros(0, np.float32), 16_000)
     with pytest.raises(ValueError, match="no sound"):
         load_wav(tmp_path / "empty.wav", 16_000)
+    write_wav(tmp_path / "instant.wav", np.zeros(4, np.float32), 2_000_000)
+    with pytest.raises(ValueError, match="no sound"):
+        load_wav(tmp_path / "instant.wav", 16_000)
 
 
 def test_sound_is_encoded_as_the_session_declared() -> None:

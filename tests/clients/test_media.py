@@ -40,3 +40,10 @@ def test_half_samples_and_no_rate_are_not_written(tmp_path: Path) -> None:
     for pcm, rate_hz in ((b"abc", 16_000), (b"ab", 0)):
         with pytest.raises(ValueError):
             write_pcm16_wav(tmp_path / "a.wav", pcm, rate_hz)
+
+
+def test_a_wav_file_that_ends_in_its_header_is_named(tmp_path: Path) -> None:
+    write_pcm16_wav(tmp_path / "whole.wav", bytes(4), 16_000)
+    (tmp_path / "cut.wav").write_bytes((tmp_path / "whole.wav").read_bytes()[:30])
+    with pytest.raises(ValueError, match=r"cut\.wav: not a WAV file of 16-bit samples: it is cut short"):
+        read_pcm16_wav(tmp_path / "cut.wav", 16_000)
