@@ -116,6 +116,7 @@ def test_all_is_well_on_a_machine_where_it_is() -> None:
         (check_engine, {"installed": without("torch")}, "problem", "torch missing", "install cpu"),
         (check_engine, {"installed": without("hibari-tts", "av")}, "problem", "av", "install cpu"),
         (check_engine, {"installed": {}}, "problem", " more missing", "duplex-trio install cpu"),
+        (check_engine, {"has_numa": False}, "problem", "no libnuma.so.1", "libnuma1"),
         (check_engine, {"torch_build": "cuda"}, "warning", "built for cuda", "--yes"),
         (
             check_engine,

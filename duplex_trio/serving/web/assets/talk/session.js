@@ -320,7 +320,11 @@ export class TalkSession {
     // The first message behind `session.resumed` tells the server that the new token has arrived.
     this.#write({ type: "session.event_ack", server_event_seq: this.#lastSeq });
     this.#handlers.received(message);
-    for (const held of this.#held.splice(0)) this.#tell(held);
+    for (const held of this.#held.splice(0)) {
+      this.#tell(held);
+      this.#followEnd(held);
+    }
+    if (this.#phase !== "open") return;
     this.#pump();
     this.#caughtUp();
   }
