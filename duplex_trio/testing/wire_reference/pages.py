@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ _NAMES: Mapping[Dialect, str] = {Dialect.GA: "GA", Dialect.BETA: "beta", Dialect
 _MARK = re.compile(r"^<!-- (\w+) -->$", flags=re.MULTILINE)
 
 
+@cache
 def render_page(name: str) -> str:
     """One of `PAGES`, as Markdown."""
     text = (PROSE / Path(name).name).read_text()
