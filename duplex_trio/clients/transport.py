@@ -5,6 +5,7 @@ What runs over the stream is trio-websocket's; which tasks carry it is said in `
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Awaitable, Callable, Iterator
 from urllib.parse import urlsplit
 
@@ -76,28 +77,29 @@ class OpeningStream(trio.abc.Stream):
 
     def __init__(self, inner: trio.abc.Stream) -> None:
         self._inner = inner
+        self._why = _HUNG_UP
         self.done = False
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
         """Receive from the inner stream."""
         try:
             data = await self._inner.receive_some(max_bytes)
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             if self.done:
                 raise
-            data = b""
+            raise self._ended(error) from None
         if not data and not self.done:
-            raise DuplexConnectionError(_HUNG_UP)
+            raise self._ended()
         return data
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """Send to the inner stream."""
         try:
             await self._inner.send_all(data)
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             if self.done:
                 raise
-            raise DuplexConnectionError(_HUNG_UP) from None
+            raise self._ended(error) from None
 
     async def wait_send_all_might_not_block(self) -> None:
         """Wait for room in the inner stream."""
@@ -106,6 +108,15 @@ class OpeningStream(trio.abc.Stream):
     async def aclose(self) -> None:
         """Close the inner stream."""
         await self._inner.aclose()
+
+    def _ended(self, error: Exception | None = None) -> DuplexConnectionError:
+        """What to raise; that TLS failed is said once by the stream below, to whoever used it first."""
+        tls = None if error is None else error.__cause__
+        if isinstance(tls, ssl.SSLCertVerificationError):
+            self._why = f"the server's certificate is refused: {tls.verify_message}"
+        elif isinstance(tls, ssl.SSLError):
+            self._why = f"the server does not speak TLS as we do: {tls}"
+        return DuplexConnectionError(self._why)
 
 
 def connection_error(url: str, error: BaseException) -> BaseException:

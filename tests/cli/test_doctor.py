@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import trio
 from attrs import evolve
@@ -29,7 +31,7 @@ from duplex_trio.cli.doctor.checks import (
 from duplex_trio.cli.doctor.deployment import check_port, check_served
 from duplex_trio.cli.doctor.facts import MachineFacts, available_memory, cpu_flags, look_at_machine
 from duplex_trio.cli.doctor.finding import Finding, fenced
-from duplex_trio.cli.doctor.server import check_server
+from duplex_trio.cli.doctor.server import _unreachable, check_server
 from duplex_trio.cli.install.environment import Environment
 from duplex_trio.cli.install.requirements import LIBRARIES, WITHOUT_DEPENDENCIES, InstalledPackage
 from duplex_trio.cli.main import main
@@ -259,6 +261,40 @@ def test_a_server_that_is_not_there_is_a_problem(free_port: int, capsys: pytest.
     assert "cannot be reached" in printed
     assert "→ is it running? duplex-trio serve" in printed
     assert "1 problem" in printed
+
+
+def caused(cause: Exception) -> httpx.ConnectError:
+    error = httpx.ConnectError("")
+    error.__cause__ = ValueError()
+    error.__cause__.__cause__ = cause
+    return error
+
+
+def untrusted() -> ssl.SSLCertVerificationError:
+    error = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    error.verify_message = "self-signed certificate"
+    return error
+
+
+@pytest.mark.parametrize(
+    ("cause", "said", "remedy"),
+    [
+        (untrusted(), "its certificate is refused: self-signed certificate", "SSL_CERT_FILE"),
+        (ssl.SSLError(1, "wrong version number"), "does not speak TLS as we do", "http://"),
+        (OSError("no route"), "cannot be reached: no route", "is it running?"),
+    ],
+)
+def test_what_keeps_a_server_out_of_reach_is_found_among_the_causes(
+    cause: Exception, said: str, remedy: str
+) -> None:
+    finding = _unreachable("Server", caused(cause))
+    assert finding.said.startswith(said)
+    assert remedy in (finding.remedy or "")
+
+
+def test_full_is_not_about_a_server_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--full", "--url", "ws://127.0.0.1:1"]) == 2
+    assert "--full is about this machine" in capsys.readouterr().err
 
 
 def test_a_url_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

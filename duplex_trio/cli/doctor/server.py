@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
@@ -37,10 +38,25 @@ async def check_server(url: str, api_key: str | None) -> AsyncIterator[Finding]:
             yield _health(title, answer)
             yield _models(title, await client.get(f"{root}/v1/models"))
     except httpx.HTTPError as error:
-        reason = str(error) or type(error).__name__
-        yield Finding(title, "problem", f"cannot be reached: {reason}", "is it running? duplex-trio serve")
+        yield _unreachable(title, error)
         return
     yield await _session(url, api_key)
+
+
+def _unreachable(title: str, error: httpx.HTTPError) -> Finding:
+    """The reason may be in one of the causes alone: the HTTP client says nothing of TLS."""
+    causes: list[BaseException] = [error]
+    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None and cause not in causes:
+        causes.append(cause)
+    tls = next((one for one in causes if isinstance(one, ssl.SSLError)), None)
+    if isinstance(tls, ssl.SSLCertVerificationError):
+        remedy = "use the name that the certificate is for; one of your own is trusted through SSL_CERT_FILE"
+        return Finding(title, "problem", f"its certificate is refused: {tls.verify_message}", remedy)
+    if tls is not None:
+        said = f"does not speak TLS as we do: {tls}"
+        return Finding(title, "problem", said, "ws:// or http:// where there is no TLS")
+    reason = next((str(one) for one in causes if str(one)), type(error).__name__)
+    return Finding(title, "problem", f"cannot be reached: {reason}", "is it running? duplex-trio serve")
 
 
 def _health(title: str, answer: httpx.Response) -> Finding:
