@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +18,11 @@ from duplex_trio.clients.video import VideoClientError
 from duplex_trio.models.errors import INSTALL_COMMAND
 
 API_KEY_VARIABLE = "DUPLEX_TRIO_API_KEY"
+
+
+def key_from_environment() -> str | None:
+    """The key to show: the first one of those that the variable names, for a server's may hold several."""
+    return next((key for key in re.split(r"[,\s]+", os.environ.get(API_KEY_VARIABLE, "")) if key), None)
 
 
 @contextmanager

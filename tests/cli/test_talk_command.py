@@ -42,6 +42,16 @@ def test_what_the_options_become(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
+    ("value", "shown"), [("one", "one"), ("old,new", "old"), (" , new\n", "new"), ("", None), (",", None)]
+)
+def test_of_several_keys_in_the_environment_the_first_is_shown(
+    monkeypatch: pytest.MonkeyPatch, value: str, shown: str | None
+) -> None:
+    monkeypatch.setenv("DUPLEX_TRIO_API_KEY", value)
+    assert command.talk_options(parse()).api_key == shown
+
+
+@pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
         (["--url", "ftp://h"], "--url: 'ftp://h' is not"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
@@ -22,7 +21,7 @@ from duplex_trio.cli.doctor.server import check_server
 from duplex_trio.cli.doctor.sound import check_sound
 from duplex_trio.cli.doctor.turn import check_import, check_turn
 from duplex_trio.cli.errors import UsageError
-from duplex_trio.cli.own_server import API_KEY_VARIABLE
+from duplex_trio.cli.own_server import API_KEY_VARIABLE, key_from_environment
 from duplex_trio.clients.url import build_realtime_url
 from duplex_trio.models.cache import ModelCache, cache_root
 
@@ -52,7 +51,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--api-key",
         metavar="KEY",
-        default=os.environ.get(API_KEY_VARIABLE),
+        default=key_from_environment(),
         help=f"for --url; default: {API_KEY_VARIABLE}",
     )
     parser.add_argument("--json", action="store_true", help="print the findings as JSON, and nothing else")

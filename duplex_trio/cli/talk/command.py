@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,13 @@ import trio
 from rich.console import Console
 
 from duplex_trio.cli.errors import CommandError, UsageError
-from duplex_trio.cli.own_server import API_KEY_VARIABLE, explanation, leaves_of, logging_to
+from duplex_trio.cli.own_server import (
+    API_KEY_VARIABLE,
+    explanation,
+    key_from_environment,
+    leaves_of,
+    logging_to,
+)
 from duplex_trio.cli.talk.conversation import TalkOptions
 from duplex_trio.cli.talk.devices import list_devices
 from duplex_trio.cli.talk.picture import draw_picture
@@ -59,7 +64,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--api-key",
         metavar="KEY",
-        default=os.environ.get(API_KEY_VARIABLE),
+        default=key_from_environment(),
         help=f"default: {API_KEY_VARIABLE}",
     )
     parser.add_argument(

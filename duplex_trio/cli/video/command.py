@@ -17,7 +17,13 @@ import trio
 from rich.console import Console
 
 from duplex_trio.cli.errors import INTERRUPTED, CommandError, UsageError
-from duplex_trio.cli.own_server import API_KEY_VARIABLE, explanation, leaves_of, logging_to
+from duplex_trio.cli.own_server import (
+    API_KEY_VARIABLE,
+    explanation,
+    key_from_environment,
+    leaves_of,
+    logging_to,
+)
 from duplex_trio.cli.video.file import ClipFile
 from duplex_trio.cli.video.recording import ClipOptions
 from duplex_trio.cli.video.result import ClipResult
@@ -90,7 +96,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--api-key",
         metavar="KEY",
-        default=os.environ.get(API_KEY_VARIABLE),
+        default=key_from_environment(),
         help=f"default: {API_KEY_VARIABLE}",
     )
     parser.add_argument(
