@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import socket
 import ssl
@@ -14,6 +15,7 @@ import httpx
 import pytest
 import trio
 from attrs import evolve
+from rich.console import Console
 
 from duplex_trio.cli.doctor import command
 from duplex_trio.cli.doctor.checks import (
@@ -31,6 +33,7 @@ from duplex_trio.cli.doctor.checks import (
 from duplex_trio.cli.doctor.deployment import check_port, check_served
 from duplex_trio.cli.doctor.facts import MachineFacts, available_memory, cpu_flags, look_at_machine
 from duplex_trio.cli.doctor.finding import Finding, fenced
+from duplex_trio.cli.doctor.report import show
 from duplex_trio.cli.doctor.server import _unreachable, check_server
 from duplex_trio.cli.install.environment import Environment
 from duplex_trio.cli.install.requirements import LIBRARIES, WITHOUT_DEPENDENCIES, InstalledPackage
@@ -353,3 +356,13 @@ def test_the_thorough_check_holds_a_turn(free_port: int, capsys: pytest.CaptureF
     printed = capsys.readouterr().out
     assert "✓ Engine starts" in printed
     assert "breakfast" in printed
+
+
+@pytest.mark.parametrize(
+    ("encoding", "lines"), [("utf-8", ["✗ A: b", "    → c"]), ("ascii", ["x A: b", "    -> c"])]
+)
+def test_marks_are_those_that_the_terminal_knows(encoding: str, lines: list[str]) -> None:
+    shown = io.BytesIO()
+    with io.TextIOWrapper(shown, encoding=encoding, write_through=True) as file:
+        show(Finding("A", "problem", "b", "c"), Console(file=file))
+        assert shown.getvalue().decode(encoding).splitlines() == lines

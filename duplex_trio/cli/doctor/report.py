@@ -8,21 +8,25 @@ from rich.console import Console
 
 from duplex_trio.cli.doctor.finding import Finding, State
 
-_MARKS: dict[State, tuple[str, str]] = {
-    "ok": ("✓", "green"),
-    "note": ("·", "cyan"),
-    "warning": ("!", "yellow"),
-    "problem": ("✗", "red"),
+_MARKS: dict[State, tuple[str, str, str]] = {
+    "ok": ("✓", "+", "green"),
+    "note": ("·", "-", "cyan"),
+    "warning": ("!", "!", "yellow"),
+    "problem": ("✗", "x", "red"),
 }
+"""The sign, the one of a terminal that knows ASCII alone, and the colour."""
 
 
 def show(finding: Finding, console: Console) -> None:
     """Print one finding."""
-    mark, colour = _MARKS[finding.state]
+    mark, plain, colour = _MARKS[finding.state]
+    arrow = "→"
+    if console.options.ascii_only:
+        mark, arrow = plain, "->"
     console.print(f"[{colour}]{mark}[/]", end=" ")
     console.print(f"{finding.title}: {finding.said}", highlight=False, markup=False, soft_wrap=True)
     if finding.remedy:
-        console.print(f"    → {finding.remedy}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"    {arrow} {finding.remedy}", highlight=False, markup=False, soft_wrap=True)
 
 
 def sum_up(findings: Sequence[Finding], console: Console) -> None:
