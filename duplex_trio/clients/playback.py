@@ -21,6 +21,8 @@ from duplex_trio.clients.events import AudioDelta, OutputAudioCleared, ResponseD
 
 ROUNDING_MS = 1e-6
 """What differences of times in seconds may be short of a whole millisecond by."""
+ANSWERS_KEPT = 256
+"""Answers that are remembered; a minute of sound in pieces of 100 ms takes about 80 kB."""
 
 
 @frozen
@@ -72,13 +74,22 @@ class PlaybackCursor:
         acknowledge_every_ms: how much of an answer must have been played since its last acknowledgment for
             another one; its first and its last moment are acknowledged at once.
         latency_s: how long sound takes from its arrival to the ear, for a real device.
+        answers_max: how many answers are remembered; of more, the oldest is forgotten once it has been heard or
+            cut and that was acknowledged. `math.inf` remembers all.
 
     Attributes:
         latency_s: as above; may be changed, and then holds for what arrives from there on.
     """
 
-    def __init__(self, *, acknowledge_every_ms: float = 200, latency_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        *,
+        acknowledge_every_ms: float = 200,
+        latency_s: float = 0.0,
+        answers_max: float = ANSWERS_KEPT,
+    ) -> None:
         self._every_ms = acknowledge_every_ms
+        self._answers_max = answers_max
         self.latency_s = latency_s
         self._tracks: dict[str, _Track] = {}
         self._unsettled: dict[str, _Track] = {}
@@ -165,12 +176,17 @@ class PlaybackCursor:
             whole = over and track.cut_s is None
             played = math.ceil(track.length_ms) if whole else math.floor(track.played_ms(now_s) + ROUNDING_MS)
             if over:
-                del self._unsettled[track.response_id]
-                self._settled_until_s = max(self._settled_until_s, track.end_s)
+                self._settle(track)
             step = 1 if over or track.acknowledged_ms == 0 else self._every_ms
             if played - track.acknowledged_ms >= step:
                 track.acknowledged_ms = played
                 yield PlaybackAck(track.response_id, track.item_id, played)
+
+    def _settle(self, track: _Track) -> None:
+        del self._unsettled[track.response_id]
+        self._settled_until_s = max(self._settled_until_s, track.end_s)
+        if len(self._tracks) > self._answers_max:
+            del self._tracks[next(name for name in self._tracks if name not in self._unsettled)]
 
     def _free_s(self) -> float:
         return max([self._settled_until_s, *(track.end_s for track in self._unsettled.values())])

@@ -110,6 +110,23 @@ def test_events_drive_the_cursor(ending: dict[str, object]) -> None:
     assert cursor.over("r", 1.25)
 
 
+def test_old_answers_are_forgotten_once_they_are_settled() -> None:
+    """A session may go on for days. One that is still made is remembered, however old it is."""
+    cursor = PlaybackCursor(answers_max=2)
+    cursor.add("going on", 1000, 0)
+    told = []
+    for number in range(10):
+        name, now_s = f"r{number}", 1.0 + number
+        cursor.add(name, 100, now_s)
+        cursor.finish(name)
+        told += [(ack.response_id, ack.played_ms) for ack in cursor.acknowledgments(now_s + 0.5)]
+    assert told == [("going on", 1000), *((f"r{number}", 100) for number in range(10))]
+    remembered = [name for name in ("going on", "r0", "r7", "r8", "r9") if cursor.spans(name)]
+    assert remembered == ["going on", "r9"]
+    assert cursor.played_ms("going on", 99) == 1000
+    assert cursor.played_ms("r0", 99) == 0
+
+
 arrivals = st.lists(
     st.tuples(st.sampled_from("ab"), st.floats(0, 500), st.floats(0, 0.5)), min_size=1, max_size=12
 )

@@ -13,6 +13,7 @@ talk                            run_talk
 
 from __future__ import annotations
 
+import math
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -90,7 +91,8 @@ async def _converse(
 ) -> TalkResult:
     view.waiting(f"Connecting to {url}")
     config = SessionConfig(instructions=options.instructions, voice=options.voice)
-    cursor = PlaybackCursor()
+    # The recording is laid out by it at the end.
+    cursor = PlaybackCursor(answers_max=math.inf)
     async with DuplexClient(
         url, config=config, api_key=options.api_key, connect=connect, playback=cursor
     ) as client:

@@ -112,7 +112,7 @@ class Account:
         self.turn = Turn()
         self.connected = True
         self.ended: str | None = None
-        self.playback = PlaybackCursor()
+        self.playback = PlaybackCursor(answers_max=math.inf)
         self._by_id: dict[str, Answer] = {}
 
     def note(self, at_ms: float, who: Who, text: str) -> None:
