@@ -58,6 +58,8 @@ class DuplexClientBase(DuplexCommands):
         playback: PlaybackCursor | None = None,
     ) -> None:
         super().__init__(config or SessionConfig())
+        if handshake_timeout_s <= 0:
+            raise ValueError("handshake_timeout_s must be positive")
         self.model = model
         self.handshake_timeout_s = handshake_timeout_s
         self.session_id: str | None = None

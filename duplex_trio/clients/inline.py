@@ -77,8 +77,6 @@ class InlineDuplexClient(DuplexClientBase):
         super().__init__(
             model=model, config=config, handshake_timeout_s=handshake_timeout_s, playback=playback
         )
-        if handshake_timeout_s <= 0:
-            raise ValueError("handshake_timeout_s must be positive")
         self._omni = omni
         self._attachment = _InlineAttachment(self)
         self._handle: DuplexSessionHandle | None = None

@@ -90,8 +90,8 @@ class DuplexClient(DuplexClientBase):
         super().__init__(
             model=model, config=config, handshake_timeout_s=handshake_timeout_s, playback=playback
         )
-        if heartbeat_interval_s <= 0 or handshake_timeout_s <= 0:
-            raise ValueError("heartbeat_interval_s and handshake_timeout_s must be positive")
+        if heartbeat_interval_s <= 0:
+            raise ValueError("heartbeat_interval_s must be positive")
         self.url = build_realtime_url(url, model=model)
         self.reconnect = reconnect or ReconnectPolicy()
         self.heartbeat_interval_s = heartbeat_interval_s

@@ -21,6 +21,7 @@ from duplex_trio.testing.run import finish, scripted_omni
 async def open_session(
     script: Script | None = None,
     *,
+    config: SessionConfig | None = None,
     patch: Mapping[str, Any] | None = None,
     dialect: DialectName = "duplex",
     **engine: Any,
@@ -38,7 +39,8 @@ async def open_session(
 
     Args:
         script: what the model hears and says; by default it says back what it hears.
-        patch: the session object to begin with, as in `session.update`.
+        config: the settings to begin with, as a client asks for them.
+        patch: the same as the session object of `session.update`; what it names wins over `config`.
         dialect: how the session behaves where OpenAI's protocol and ours differ: `duplex`, `ga` or `beta`.
         **engine: more of `scripted_omni`: `pipeline=` another model, `limits=`, `max_sessions=`, `step_s=` how long
             a step of the model takes.
@@ -47,7 +49,8 @@ async def open_session(
         AssertionError: at the end of the block, see above.
     """
     async with scripted_omni(script, **engine) as omni:
-        talker = await open_returning(omni, patch=patch, dialect=dialect)
+        asked = {} if config is None else config.to_session_payload(None)
+        talker = await open_returning(omni, patch={**asked, **(patch or {})}, dialect=dialect)
         talker.script = script_of(omni)
         yield talker
         await finish(omni, talker)

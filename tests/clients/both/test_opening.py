@@ -180,3 +180,12 @@ async def test_an_opening_that_takes_too_long_is_given_up(
         await engine.settle()
         async with engine.client() as client:
             assert client.connected
+
+
+@pytest.mark.parametrize("handshake_timeout_s", [0, -1])
+async def test_a_handshake_needs_time(
+    run_engine: Run, autojump_clock: MockClock, handshake_timeout_s: float
+) -> None:
+    async with run_engine() as engine:
+        with pytest.raises(ValueError, match="handshake_timeout_s must be positive"):
+            engine.client(handshake_timeout_s=handshake_timeout_s)

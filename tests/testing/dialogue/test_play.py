@@ -15,6 +15,7 @@ from duplex_trio.clients import (
     PlaybackCursor,
     SessionConfig,
 )
+from duplex_trio.protocol.duplex import SessionCreated
 from duplex_trio.testing import (
     Account,
     CannotDropError,
@@ -90,6 +91,23 @@ async def test_a_function_is_called_and_returns(autojump_clock: MockClock, opene
             .play(session)
         )
     assert account.calls[0].arguments == {"city": "Paris"}
+
+
+@both
+async def test_either_is_opened_with_the_settings_of_a_client(
+    autojump_clock: MockClock, opened: Callable[..., AbstractAsyncContextManager[Session]]
+) -> None:
+    config = SessionConfig(turn_detection=None)
+    async with opened(Script(), config=config) as session:
+        await script().say("hello").commit().expects_reply("You said: hello").play(session)
+
+
+async def test_a_session_object_wins_over_the_settings_of_a_client(autojump_clock: MockClock) -> None:
+    config = SessionConfig(instructions="be brief", metadata={"who": "me"})
+    async with open_session(config=config, patch={"instructions": "be long"}) as session:
+        created = session.events[0]
+    assert isinstance(created, SessionCreated)
+    assert (created.session["instructions"], created.session["metadata"]) == ("be long", {"who": "me"})
 
 
 @both
