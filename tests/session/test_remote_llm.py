@@ -38,7 +38,7 @@ from duplex_trio.testing.http_faults.answers import (
     stream_head,
     streamed,
 )
-from duplex_trio.testing.http_faults.memory import memory_transport
+from duplex_trio.testing.http_faults.memory import engine_transport
 from duplex_trio.testing.http_faults.run import FaultEngine
 
 WEATHER = {
@@ -70,7 +70,7 @@ class _Remote(ScriptedPipeline):
 @asynccontextmanager
 async def talking(engine: FaultEngine, *, patch: Any = None, **keys: Any) -> AsyncIterator[Talker]:
     async with trio.open_nursery() as nursery:
-        pipeline = _Remote(lambda: memory_transport(engine, nursery.start_soon), **keys)
+        pipeline = _Remote(lambda: engine_transport(engine, nursery.start_soon), **keys)
         async with scripted_omni(pipeline=pipeline) as omni:
             talker = await open_talker(omni, dialect="ga", patch=patch or {})
             yield talker

@@ -22,7 +22,7 @@ from duplex_trio.deploy.stage import RemoteDeploy
 from duplex_trio.stages.remote.facts import RemoteFacts
 from duplex_trio.stages.remote.run import RemoteChatStage
 from duplex_trio.testing.http_faults.answers import Cut, Hold, Stall, Step, Wait, reply
-from duplex_trio.testing.http_faults.memory import memory_transport
+from duplex_trio.testing.http_faults.memory import engine_transport
 
 
 @define(eq=False)
@@ -172,7 +172,7 @@ async def remote_stage(
             RemoteDeploy(**{"base_url": "http://engine.test/v1", **keys}),
             facts=facts,
             environment=environment,
-            transport=memory_transport(engine, nursery.start_soon),
+            transport=engine_transport(engine, nursery.start_soon),
             dice=random.Random(1),  # noqa: S311  the same waits each time
         )
         await nursery.start(stage.run)

@@ -27,7 +27,7 @@ from duplex_trio.testing.http_faults.answers import (
     streamed,
 )
 from duplex_trio.testing.http_faults.asking import answer, ask, failure, outputs_of
-from duplex_trio.testing.http_faults.memory import memory_transport
+from duplex_trio.testing.http_faults.memory import engine_transport
 from duplex_trio.testing.http_faults.run import FaultEngine, remote_stage
 
 
@@ -150,7 +150,7 @@ async def test_an_engine_that_breaks_down_ends_the_stage_and_its_requests(
         stage = RemoteChatStage(
             "llm",
             RemoteDeploy(base_url="http://engine.test/v1"),
-            transport=memory_transport(engine, nursery.start_soon),
+            transport=engine_transport(engine, nursery.start_soon),
         )
         await nursery.start(run_to_its_end, stage, ended)
         speaking, waiting = ask(stage, "speaking"), stage.open(StageRequest(request_id="waiting"))
