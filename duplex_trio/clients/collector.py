@@ -102,10 +102,11 @@ class EventCollector:
     _responses: dict[str, _Kept] = field(factory=dict, init=False)
 
     async def collect(self, stream: EventStream) -> None:
-        """Take the events of a stream until its session is over."""
+        """Take the events of a stream until its session is over, and close it."""
         try:
-            async for event in stream:
-                self.observe(event)
+            with stream:
+                async for event in stream:
+                    self.observe(event)
         except DuplexClientError as error:
             self.ended_by = error
 

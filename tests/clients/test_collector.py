@@ -77,6 +77,21 @@ def test_the_first_text_is_the_first_also_where_time_begins() -> None:
     assert collector.timing_summary("r").ttft_ms == 0
 
 
+async def test_who_stops_collecting_costs_the_client_nothing(autojump_clock: MockClock) -> None:
+    collector = EventCollector()
+    async with scripted_omni(SCRIPT) as omni, InlineDuplexClient(omni) as client:
+        stream = client.events()
+        with trio.move_on_after(1):
+            await collector.collect(stream)
+        kept = len(collector.events)
+        await client.create_item("hello")
+        await client.create_response()
+        await client.wait_for("response.done")
+        assert len(collector.events) == kept
+        with pytest.raises(trio.ClosedResourceError):
+            await anext(stream)
+
+
 async def test_how_a_session_ended_is_kept(autojump_clock: MockClock) -> None:
     collector = EventCollector()
     limits = SessionLimits(idle_ttl_s=5.0)
