@@ -9,8 +9,9 @@ says, `responses` the answers one by one, `playback` the play-out that `acknowle
 """
 
 from duplex_trio.clients.base import DuplexClientBase
-from duplex_trio.clients.collector import EventCollector
+from duplex_trio.clients.collector import EventCollector, ResponseTiming, TimingSummary
 from duplex_trio.clients.config import SERVER_DEFAULT, AudioFormat, SessionConfig
+from duplex_trio.clients.distribution import Distribution
 from duplex_trio.clients.errors import (
     DuplexBufferFullError,
     DuplexClientError,
@@ -22,6 +23,7 @@ from duplex_trio.clients.errors import (
 )
 from duplex_trio.clients.events import FunctionCall, ServerEvent
 from duplex_trio.clients.fanout import EventStream
+from duplex_trio.clients.files import encode_pcm, load_wav
 from duplex_trio.clients.inline import InlineDuplexClient
 from duplex_trio.clients.media import (
     audio_data_url,
@@ -34,7 +36,7 @@ from duplex_trio.clients.playback import PlaybackCursor
 from duplex_trio.clients.presets import default_preset, minicpm_o_4_5, nemotron_voicechat, personaplex
 from duplex_trio.clients.reconnect import ReconnectPolicy
 from duplex_trio.clients.responses import ResponseHandle, ResponseStream
-from duplex_trio.clients.sync import SyncDuplexClient
+from duplex_trio.clients.sync import SyncDuplexClient, SyncEventStream, SyncResponse, SyncResponseStream
 from duplex_trio.clients.url import build_realtime_url, build_video_url
 from duplex_trio.clients.video import RealtimeVideoClient, VideoChunk
 from duplex_trio.clients.websocket import DuplexClient
@@ -42,6 +44,7 @@ from duplex_trio.clients.websocket import DuplexClient
 __all__ = [
     "SERVER_DEFAULT",
     "AudioFormat",
+    "Distribution",
     "DuplexBufferFullError",
     "DuplexClient",
     "DuplexClientBase",
@@ -60,15 +63,22 @@ __all__ = [
     "ReconnectPolicy",
     "ResponseHandle",
     "ResponseStream",
+    "ResponseTiming",
     "ServerEvent",
     "SessionConfig",
     "SyncDuplexClient",
+    "SyncEventStream",
+    "SyncResponse",
+    "SyncResponseStream",
+    "TimingSummary",
     "VideoChunk",
     "audio_data_url",
     "build_realtime_url",
     "build_video_url",
     "default_preset",
+    "encode_pcm",
     "image_data_url",
+    "load_wav",
     "minicpm_o_4_5",
     "nemotron_voicechat",
     "personaplex",
