@@ -42,9 +42,17 @@ class Line:
         return not self._whole.is_set()
 
     async def connect(self, host: str, port: int, tls: bool) -> trio.abc.Stream:
-        """Open a connection, once there is a line."""
+        """Open a connection, once there is a line.
+
+        Raises:
+            OSError: it cannot be opened, or the line was cut meanwhile.
+        """
         await self._whole.wait()
-        stream = _LineStream(await self._connect(host, port, tls), self._streams)
+        inner = await self._connect(host, port, tls)
+        if self.is_cut:
+            await trio.aclose_forcefully(inner)
+            raise ConnectionResetError("the line was cut")
+        stream = _LineStream(inner, self._streams)
         self._streams.add(stream)
         return stream
 

@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 import trio
+import trio.testing
 from trio.testing import MockClock
 
 from duplex_trio.clients import DuplexSessionClosedError
@@ -22,6 +23,7 @@ from duplex_trio.testing import (
     scripted_omni,
     serve_in_memory,
 )
+from duplex_trio.testing.breakable import Line
 
 
 async def test_nothing_comes_through_a_line_that_is_cut(autojump_clock: MockClock) -> None:
@@ -88,3 +90,17 @@ async def test_a_conversation_over_tcp(transport: Transport) -> None:
                 .play(client)
             )
     assert account.transcripts == ["count", "stop"]
+
+
+async def test_a_cut_breaks_a_connection_that_is_being_made() -> None:
+    made, other = trio.testing.memory_stream_pair()
+
+    async def connect(_host: str, _port: int, _tls: bool) -> trio.abc.Stream:
+        line.cut()
+        await trio.lowlevel.checkpoint()
+        return made
+
+    line = Line(connect)
+    with pytest.raises(OSError, match="the line was cut"):
+        await line.connect("host", 80, False)
+    assert await other.receive_some() == b""
