@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 import pytest
 import structlog
+from trio.testing import wait_all_tasks_blocked
 
 from duplex_trio.clients import DuplexClient, DuplexClientBase, InlineDuplexClient
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni
@@ -36,6 +37,8 @@ class Engine:
         """Wait until clients that have left are gone for the server too, and see that they left nothing."""
         if self.server is not None:
             await self.server.closed()
+            # A session whose client has gone ends in the same moment, behind its connection.
+            await wait_all_tasks_blocked()
         statistics = self.omni.statistics()
         assert (statistics.sessions, statistics.live_requests) == (0, 0)
 
