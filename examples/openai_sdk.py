@@ -40,7 +40,8 @@ TOOL: RealtimeFunctionToolParam = {
 def main(args: argparse.Namespace) -> None:
     """Speak one turn, write another."""
     pcm16 = pcm16_bytes(load_wav(args.wav, RATE_HZ))
-    client = openai.OpenAI(api_key=args.api_key or "none", websocket_base_url=args.url)
+    base_url = f"{args.url.rstrip('/').removesuffix('/v1')}/v1"
+    client = openai.OpenAI(api_key=args.api_key or "none", websocket_base_url=base_url)
     with client.realtime.connect(model="any") as connection:
         connection.session.update(session={"type": "realtime", "tools": [TOOL], "tool_choice": "auto"})
         for start in range(0, len(pcm16), RATE_HZ // 5):
@@ -99,7 +100,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="OpenAI's SDK against this server.")
     parser.add_argument("wav", nargs="?", default=SAMPLE, help="a WAV file of any rate")
     parser.add_argument("--out", default="answer.wav")
-    parser.add_argument("--url", default=os.environ.get("DUPLEX_TRIO_URL", "ws://127.0.0.1:8765/v1"))
+    parser.add_argument("--url", default=os.environ.get("DUPLEX_TRIO_URL", "ws://127.0.0.1:8765"))
     parser.add_argument("--api-key", default=os.environ.get("DUPLEX_TRIO_API_KEY"))
     return parser.parse_args()
 

@@ -148,7 +148,7 @@ def test_an_agents_function_hears_what_is_wrong_with_its_call(arguments: str, sa
 
 
 def test_openais_sdk(server: ServedPort, tmp_path: Path) -> None:
-    printed = run(tmp_path, "openai_sdk.py", url=server.ws_base)
+    printed = run(tmp_path, "openai_sdk.py", url=server.ws_base.removesuffix("/v1"))
     assert printed[:3] == [
         "You:       what is a good breakfast",
         "Assistant: Porridge is.",
