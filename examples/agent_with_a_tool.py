@@ -24,6 +24,7 @@ from duplex_trio.clients import (
     InlineDuplexClient,
     PlaybackCursor,
     SessionConfig,
+    first_error,
     write_pcm16_wav,
 )
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni
@@ -107,4 +108,4 @@ if __name__ == "__main__":
     try:
         trio.run(main, arguments())
     except* (DuplexClientError, ValueError, OSError) as group:
-        sys.exit(f"agent_with_a_tool: {group.exceptions[0]}")
+        sys.exit(f"agent_with_a_tool: {first_error(group)}")

@@ -22,6 +22,7 @@ from duplex_trio.clients import (
     DuplexClientError,
     InlineDuplexClient,
     PlaybackCursor,
+    first_error,
 )
 from duplex_trio.entrypoints.duplex_omni import DuplexOmni
 
@@ -91,4 +92,4 @@ if __name__ == "__main__":
     try:
         trio.run(main, arguments())
     except* (DuplexClientError, ValueError, OSError) as group:
-        sys.exit(f"barge_in: {group.exceptions[0]}")
+        sys.exit(f"barge_in: {first_error(group)}")

@@ -23,6 +23,7 @@ from duplex_trio.clients import (
     DuplexProtocolError,
     DuplexSessionClosedError,
     DuplexSessionReplacedError,
+    first_error,
 )
 from duplex_trio.clients.events import SessionCreated
 from duplex_trio.clients.transport import open_stream
@@ -142,4 +143,4 @@ if __name__ == "__main__":
     try:
         trio.run(main, arguments())
     except* (DuplexClientError, ValueError, OSError) as group:
-        sys.exit(f"many_sessions: {group.exceptions[0]}")
+        sys.exit(f"many_sessions: {first_error(group)}")

@@ -14,7 +14,13 @@ from pathlib import Path
 
 import trio
 
-from duplex_trio.clients import DuplexClient, DuplexClientError, ResponseHandle, write_pcm16_wav
+from duplex_trio.clients import (
+    DuplexClient,
+    DuplexClientError,
+    ResponseHandle,
+    first_error,
+    write_pcm16_wav,
+)
 from duplex_trio.clients.files import encode_pcm, load_wav
 
 SAMPLE = str(files("duplex_trio.cli.talk") / "samples" / "1-breakfast.wav")
@@ -68,4 +74,4 @@ if __name__ == "__main__":
     try:
         trio.run(main, arguments())
     except* (DuplexClientError, ValueError, OSError) as group:
-        sys.exit(f"one_turn: {group.exceptions[0]}")
+        sys.exit(f"one_turn: {first_error(group)}")

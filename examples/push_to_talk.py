@@ -22,6 +22,7 @@ from duplex_trio.clients import (
     DuplexClientError,
     PlaybackCursor,
     SessionConfig,
+    first_error,
     write_pcm16_wav,
 )
 from duplex_trio.clients.files import encode_pcm, load_wav
@@ -92,6 +93,6 @@ if __name__ == "__main__":
     except* EOFError:
         pass
     except* ImportError as group:
-        sys.exit(f"push_to_talk: {group.exceptions[0]}: pip install 'duplex-trio[mic]', or name recordings")
+        sys.exit(f"push_to_talk: {first_error(group)}: pip install 'duplex-trio[mic]', or name recordings")
     except* (DuplexClientError, ValueError, OSError) as group:
-        sys.exit(f"push_to_talk: {group.exceptions[0]}")
+        sys.exit(f"push_to_talk: {first_error(group)}")

@@ -25,6 +25,7 @@ from duplex_trio.clients import (
     DuplexClientError,
     PlaybackCursor,
     SessionConfig,
+    first_error,
     write_pcm16_wav,
 )
 from duplex_trio.clients.events import AudioDelta, OutputAudioCleared, ResponseDone, ServerEvent
@@ -133,4 +134,4 @@ if __name__ == "__main__":
     try:
         trio.run(main, arguments())
     except* (DuplexClientError, ValueError, OSError) as group:
-        sys.exit(f"telephone: {group.exceptions[0]}")
+        sys.exit(f"telephone: {first_error(group)}")

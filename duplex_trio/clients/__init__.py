@@ -20,6 +20,7 @@ from duplex_trio.clients.errors import (
     DuplexProtocolError,
     DuplexSessionClosedError,
     DuplexSessionReplacedError,
+    first_error,
 )
 from duplex_trio.clients.events import FunctionCall, ServerEvent
 from duplex_trio.clients.fanout import EventStream
@@ -77,6 +78,7 @@ __all__ = [
     "build_video_url",
     "default_preset",
     "encode_pcm",
+    "first_error",
     "image_data_url",
     "load_wav",
     "minicpm_o_4_5",

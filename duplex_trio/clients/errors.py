@@ -129,3 +129,10 @@ class DuplexLagError(DuplexClientError):
             f"{what} was not read in time: its limit of {limit} was reached and what followed is lost"
         )
         self.limit = limit
+
+
+def first_error(error: BaseException) -> BaseException:
+    """The first error in a group of groups, to be told in a line; an error that is no group is itself."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
