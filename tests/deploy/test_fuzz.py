@@ -16,9 +16,9 @@ from duplex_trio.deploy import (
     DeployError,
     DuplexSessionDeploy,
     StageDeploy,
-    file_key,
     load_deploy,
 )
+from duplex_trio.deploy.keys import file_key
 from duplex_trio.deploy.stage import RemoteDeploy
 
 KEYS = sorted(

@@ -14,10 +14,10 @@ from duplex_trio.deploy import (
     KeyFaultError,
     StageDeploy,
     bundled_deployments,
-    file_key,
     load_deploy,
     with_models,
 )
+from duplex_trio.deploy.keys import file_key
 
 
 def write(tmp_path: Path, text: str, name: str = "deploy.yaml") -> Path:

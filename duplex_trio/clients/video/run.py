@@ -41,7 +41,12 @@ async def run_video(connection: VideoConnection) -> AsyncIterator[None]:
 
     async def begin(nursery: trio.Nursery) -> None:
         nonlocal opened
-        await _open(connection, nursery)
+        try:
+            await _open(connection, nursery)
+        except trio.Cancelled:
+            # What is cut short with it has nothing to tell, and there is nobody yet to say goodbye to.
+            nursery.cancel_scope.cancel()
+            raise
         opened = True
 
     try:
