@@ -61,7 +61,7 @@ class Playout:
             case ResponseDone() if event.status == "completed" and self._rest:
                 self.frames.append(self._rest.ljust(FRAME_BYTES, b"\xff"))
                 self._rest = b""
-            case OutputAudioCleared():
+            case OutputAudioCleared() | ResponseDone(status="cancelled"):
                 self.cleared += len(self.frames)
                 self.frames.clear()
                 self._rest = b""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 import runpy
@@ -176,6 +177,24 @@ def test_a_telephone_call(server: ServedPort, tmp_path: Path) -> None:
     with wave.open(str(tmp_path / "callee.wav"), "rb") as file:
         assert (file.getframerate(), file.getnchannels()) == (8000, 1)
         assert any(file.readframes(file.getnframes()))
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        {"type": "output_audio_buffer.cleared", "response_id": "r"},
+        {"type": "response.done", "response": {"id": "r", "status": "cancelled"}},
+    ],
+)
+def test_a_gateway_drops_what_is_cut(cut: dict[str, object]) -> None:
+    program = runpy.run_path(str(EXAMPLES / "telephone.py"))
+    playout = program["Playout"]()
+    sound = base64.b64encode(bytes(400)).decode()
+    playout.observe(parse_event({"type": "response.output_audio.delta", "response_id": "r", "delta": sound}))
+    assert playout.next() == bytes(160)
+    playout.observe(parse_event(cut))
+    assert playout.next() == program["SILENCE"]
+    assert playout.cleared == 1
 
 
 def test_a_plain_script(server: ServedPort, tmp_path: Path) -> None:
