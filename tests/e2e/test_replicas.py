@@ -133,7 +133,9 @@ async def test_a_replica_that_breaks_in_mid_response_costs_one_answer(server: Se
             status, told = health(server)
             assert status == 200, "each stage has a replica all the time"
             seen.append(told)
-            return bool(told["status"] == "degraded")
+            # It is down a moment before it is known why.
+            broken = [each for each in replicas_of("tts", told) if each["last_error"] is not None]
+            return bool(told["status"] == "degraded" and broken)
 
         await comes(degraded)
         states = [
