@@ -17,15 +17,18 @@ The layers, each importing only what stands below it:
     stages         compute: replicas of a model runtime, in threads, in processes or on an engine elsewhere
     protocol       the wire: OpenAI Realtime (tier 1) and its duplex extensions (tiers 2 and 3)
     deploy         deployment files
+    tracing        the seam for who traces what happens
+    lazy           names that are loaded when they are asked for
     tracing        who is told of sessions, responses and stages; nobody by default
 
 Tasks are begun in files called `run.py`, and nowhere else; each has its tree at its top. docs/architecture.md puts
 them together, and follows a piece of sound and an interruption through them.
 """
 
-from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from duplex_trio.lazy import lazy_names
 
 if TYPE_CHECKING:
     from duplex_trio.entrypoints.async_omni import (
@@ -85,19 +88,31 @@ __all__ = [
 ]
 
 _HOMES = {
-    "DuplexOmni": "duplex_trio.entrypoints.duplex_omni",
-    "VideoOmni": "duplex_trio.entrypoints.video_omni",
-    "Omni": "duplex_trio.entrypoints.omni",
+    "duplex_trio.entrypoints.async_omni": (
+        "AsyncOmni",
+        "CallOutput",
+        "EndOutput",
+        "Message",
+        "OmniAnswer",
+        "OmniOutput",
+        "OmniRequest",
+        "OmniResult",
+        "Picture",
+        "RequestError",
+        "RequestFailed",
+        "RequestRefused",
+        "Sampling",
+        "Sound",
+        "SpeechOutput",
+        "Text",
+        "TextOutput",
+        "TranscriptOutput",
+        "Usage",
+    ),
+    "duplex_trio.entrypoints.duplex_omni": ("DuplexOmni",),
+    "duplex_trio.entrypoints.omni": ("Omni",),
+    "duplex_trio.entrypoints.video_omni": ("VideoOmni",),
 }
-"""Where the names are that are not of `async_omni`."""
 
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
-
-def __getattr__(name: str) -> Any:
-    # Loaded when they are asked for: the protocol needs no event loop, and requests need no sessions.
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES.get(name, "duplex_trio.entrypoints.async_omni")), name)
+# The protocol needs no event loop, and requests need no sessions.
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

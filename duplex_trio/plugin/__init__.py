@@ -36,8 +36,9 @@ The models under `models/scripted` are plugins of each kind without weights; rea
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from duplex_trio.lazy import lazy_names
 
 if TYPE_CHECKING:
     from duplex_trio.pipelines.config import PipelineConfig, StageSpec
@@ -172,14 +173,5 @@ _HOMES = {
     "duplex_trio.stages.worker": ("SerialWorker", "StageWorker", "UnitRefused", "WorkerContext"),
 }
 
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
-
-def __getattr__(name: str) -> Any:
-    # Loaded when they are asked for: a worker in a process of its own needs nothing of sessions.
-    home = next((home for home, names in _HOMES.items() if name in names), None)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(home), name)
+# A worker in a process of its own needs nothing of sessions.
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from duplex_trio.lazy import lazy_names
 
 if TYPE_CHECKING:
     from duplex_trio.serving.options import ServeOptions
@@ -20,14 +21,5 @@ _HOMES = {
     "duplex_trio.serving.run": ("make_app", "run_server"),
 }
 
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
-
-def __getattr__(name: str) -> Any:
-    # Loaded when they are asked for: options need no server.
-    home = next((home for home, names in _HOMES.items() if name in names), None)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(home), name)
+# Options need no server.
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -25,8 +25,9 @@ and engines), `program`, `steps`, `fuzz`, `chaos` (whatever may happen, in any o
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from duplex_trio.lazy import lazy_names
 
 if TYPE_CHECKING:
     from duplex_trio.models.scripted.pipeline import ScriptedPipeline
@@ -106,16 +107,6 @@ _HOMES = {
     "duplex_trio.testing.stream_rules": ("check_stream",),
     "duplex_trio.testing.talker": ("Talker", "open_talker"),
 }
-_OTHER_NAMES = {"StageRecorder": "Recorder"}
 
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
-
-def __getattr__(name: str) -> Any:
-    # Loaded when they are asked for: pytest imports the plugin in here for every project, used or not.
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(home), _OTHER_NAMES.get(name, name))
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# pytest imports the plugin in here for every project, used or not.
+__getattr__, __dir__ = lazy_names(__name__, _HOMES, elsewhere={"StageRecorder": "Recorder"})

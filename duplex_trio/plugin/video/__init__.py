@@ -13,8 +13,9 @@ session's `encode_interaction` must not touch what `render_chunk` changes.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from duplex_trio.lazy import lazy_names
 
 if TYPE_CHECKING:
     from duplex_trio.plugin.video.capabilities import VideoCapabilities
@@ -51,14 +52,5 @@ _HOMES = {
     "duplex_trio.plugin.video.request": ("OmniInteractionEvent", "VideoRequest", "prompt_of"),
 }
 
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
-
-def __getattr__(name: str) -> Any:
-    # Loaded when they are asked for: a declaration loads no picture library.
-    home = next((home for home, names in _HOMES.items() if name in names), None)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(home), name)
+# A declaration loads no picture library.
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)
