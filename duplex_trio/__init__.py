@@ -17,9 +17,8 @@ The layers, each importing only what stands below it:
     stages         compute: replicas of a model runtime, in threads, in processes or on an engine elsewhere
     protocol       the wire: OpenAI Realtime (tier 1) and its duplex extensions (tiers 2 and 3)
     deploy         deployment files
-    tracing        the seam for who traces what happens
-    lazy           names that are loaded when they are asked for
     tracing        who is told of sessions, responses and stages; nobody by default
+    lazy           names of a package that are loaded when they are asked for
 
 Tasks are begun in files called `run.py`, and nowhere else; each has its tree at its top. docs/architecture.md puts
 them together, and follows a piece of sound and an interruption through them.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import orjson
 from attrs import define, frozen
 
-from duplex_trio.testing.browser import Page, open_page
+from duplex_trio.testing.browser import open_page
+from duplex_trio.testing.page_visitor import PageVisitor
 
 DESKTOP = (1280, 860)
 PHONE = (360, 740)
@@ -39,25 +39,8 @@ class Turn:
 
 
 @define
-class Visitor:
+class Visitor(PageVisitor):
     """A person at the page."""
-
-    page: Page
-
-    async def state(self, *wanted: str) -> str:
-        """Wait for one of some states of the page; returns which."""
-        names = orjson.dumps(wanted).decode()
-        found: str = await self.page.until(
-            f"{names}.includes(document.body.dataset.state) && document.body.dataset.state"
-        )
-        return found
-
-    async def choose(self, name: str, value: str) -> None:
-        """Set a control of the page, as somebody who leaves it then."""
-        await self.page.run(
-            f"(() => {{ const one = document.getElementById('{name}'); one.value = {orjson.dumps(value).decode()};"
-            " for (const kind of ['input', 'change']) one.dispatchEvent(new Event(kind, {bubbles: true})); })()"
-        )
 
     async def write(self, text: str) -> None:
         """Write a turn and send it."""
@@ -89,39 +72,10 @@ class Visitor:
             f"(one) => one.textContent.includes({wanted}))"
         )
 
-    async def text(self, name: str) -> str:
-        """What stands at a place of the page."""
-        said: str = await self.page.run(f"document.getElementById('{name}').textContent")
-        return said
-
-    async def notice(self) -> str:
-        """What the page has to say, once it has something to say."""
-        await self.page.until("!document.getElementById('notice').hidden")
-        return await self.text("notice")
-
     async def complaint_at(self, name: str) -> str:
         """What is said at a field, once something is."""
         said: str = await self.page.until(f"document.getElementById('{name}-said').textContent")
         return said
-
-    async def last_json(self, type: str) -> Any:
-        """The message of a type that the list shows last, as a reader sees it who opens it."""
-        await self.choose("log-kind", "all")
-        text: str = await self.page.run(
-            f"(async () => {{ const row = [...document.querySelectorAll('#log-list li')].findLast("
-            f" (row) => row.dataset.type === '{type}'); const details = row.querySelector('details');"
-            " const opened = new Promise((resolve) => details.addEventListener('toggle', resolve));"
-            " details.open = true; await opened; return row.querySelector('pre').textContent; })()"
-        )
-        return orjson.loads(text)
-
-    async def logged(self) -> list[tuple[str, str]]:
-        """Every message that the list shows: its way and its type."""
-        await self.choose("log-kind", "all")
-        rows = await self.page.run(
-            "[...document.querySelectorAll('#log-list li')].map((row) => [row.dataset.way, row.dataset.type])"
-        )
-        return [(way, type) for way, type in rows]
 
 
 @asynccontextmanager

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
-import orjson
 from attrs import define
 
-from duplex_trio.testing.browser import Page, open_page
+from duplex_trio.testing.browser import open_page
+from duplex_trio.testing.page_visitor import PageVisitor
 
 PIXELS = """(() => {
   const canvas = document.createElement('canvas');
@@ -27,21 +26,8 @@ BRIGHTNESS = f"(({PIXELS}).reduce((sum, part) => sum + part, 0) / 256)"
 
 
 @define
-class Viewer:
+class Viewer(PageVisitor):
     """A person at the page."""
-
-    page: Page
-
-    async def state(self, wanted: str) -> None:
-        """Wait for a state of the page."""
-        await self.page.until(f"document.body.dataset.state === '{wanted}'")
-
-    async def choose(self, name: str, value: str) -> None:
-        """Set a control of the page."""
-        await self.page.run(
-            f"(() => {{ const one = document.getElementById('{name}'); one.value = '{value}';"
-            " one.dispatchEvent(new Event('input')); })()"
-        )
 
     async def say(self, prompt: str) -> None:
         """Enter a prompt and send it."""
@@ -83,35 +69,6 @@ class Viewer:
     async def newest(self, state: str) -> None:
         """Wait for a state of the prompt that was sent last."""
         await self.page.until(f"document.querySelector('#prompts li')?.dataset.state === '{state}'")
-
-    async def text(self, name: str) -> str:
-        """What stands at a place of the page."""
-        said: str = await self.page.run(f"document.getElementById('{name}').textContent")
-        return said
-
-    async def notice(self) -> str:
-        """What the page has to say, once it has something to say."""
-        await self.page.until("!document.getElementById('notice').hidden")
-        return await self.text("notice")
-
-    async def last_json(self, type: str) -> Any:
-        """The message of a type that the log shows last, as a reader of the log sees it who opens it."""
-        await self.choose("log-kind", "all")
-        text: str = await self.page.run(
-            f"(async () => {{ const row = [...document.querySelectorAll('#log-list li')].findLast("
-            f" (row) => row.dataset.type === '{type}'); const details = row.querySelector('details');"
-            " const opened = new Promise((resolve) => details.addEventListener('toggle', resolve));"
-            " details.open = true; await opened; return row.querySelector('pre').textContent; })()"
-        )
-        return orjson.loads(text)
-
-    async def logged(self) -> list[tuple[str, str]]:
-        """Every message that the log shows: its way and its type."""
-        await self.choose("log-kind", "all")
-        rows = await self.page.run(
-            "[...document.querySelectorAll('#log-list li')].map((row) => [row.dataset.way, row.dataset.type])"
-        )
-        return [(way, type) for way, type in rows]
 
 
 @asynccontextmanager

@@ -186,6 +186,17 @@ async def test_only_so_many_turns_are_shown(visitor: Visitor) -> None:
     assert shown[3:] == [False, True]
 
 
+async def test_a_setting_that_is_refused_comes_into_sight_on_a_phone(
+    browser: str, talk_server: ServedPort
+) -> None:
+    async with visit_talk(browser, talk_server.port, size=PHONE) as visitor:
+        await visitor.choose("speed", "9")
+        await visitor.write("hello")
+        assert "at most 1.5" in await visitor.complaint_at("speed")
+        assert await visitor.page.run("document.getElementById('sheet').open")
+        assert await visitor.page.run("document.activeElement.id") == "speed"
+
+
 async def test_a_phone_shows_all_of_it_without_scrolling_sideways(
     browser: str, talk_server: ServedPort
 ) -> None:
@@ -193,6 +204,9 @@ async def test_a_phone_shows_all_of_it_without_scrolling_sideways(
         page = visitor.page
         await in_use(visitor)
         assert await page.run("document.documentElement.scrollWidth") == PHONE[0]
+        await page.until("document.getElementById('sheet').open")  # for the setting that was refused
+        await page.press("Escape")
+        await page.until("!document.getElementById('sheet').open")
         small: list[Any] = await page.run(
             f"[...document.querySelectorAll('button, .across')].filter((one) => one.checkVisibility()"
             f" && one.getBoundingClientRect().height < {TOUCH_PX}).map((one) => one.id || one.textContent)"

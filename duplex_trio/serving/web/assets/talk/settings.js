@@ -1,5 +1,7 @@
 /** The settings: what their fields say as a session object, what changes at once, and which field an error is about. */
 
+import { reveal } from "./sheet.js";
+
 const $ = (id) => document.getElementById(id);
 
 /** What a field is on the wire (wire.md 3.1). A refusal names the place in the session; its beginning finds the field. */
@@ -86,7 +88,10 @@ export class Settings {
     if (!id) return false;
     const later = TOO_LATE.has(error.code);
     this.#say(fieldOf(id), later ? "later" : "error", later ? NEXT_TIME : humanly(error.message, param));
-    if (!later) $(id).setAttribute("aria-invalid", "true");
+    if (!later) {
+      $(id).setAttribute("aria-invalid", "true");
+      reveal(id);
+    }
     return true;
   }
 

@@ -16,8 +16,9 @@ $("sheet").addEventListener("click", (event) => {
 });
 place();
 
-/** Show a field, wherever it is. */
+/** Show a field that is out of sight; one that stands beside the conversation is seen anyway. */
 export function reveal(id) {
-  if (narrow.matches && !$("sheet").open) $("sheet").showModal();
+  if (!narrow.matches || $("sheet").open) return;
+  $("sheet").showModal();
   $(id).focus();
 }

@@ -16,7 +16,7 @@ import { listDevices } from "./microphone.js";
 import { offerQuestions, wordsFor } from "./say.js";
 import { askDoor } from "./door.js";
 import { Settings } from "./settings.js";
-import { reveal } from "./sheet.js";
+import "./sheet.js";
 import { TranscriptView } from "./transcript.js";
 import { Waves } from "./waves.js";
 
